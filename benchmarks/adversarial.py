@@ -4,7 +4,7 @@ usage: python -m benchmarks.adversarial [--rows …] [--policies …] [--network
                                         [--jobs N] [--out DIR] [--markdown FILE] [--json FILE]
 
 The rows are in benchmarks/adversarial_workloads.py. The first of --policies is judged against those of the others
-that do not know durations. Finished runs are kept in --out: what is there is not run again.
+that do not know durations. Finished runs are stored in --out: what is there is not run again.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ PAGE: Final = """# Adversarial workloads
 
 Written by `{command}`: run it again rather than change the page.
 
-Generated workloads against a scheduler that serves short and narrow jobs first: gangs that want a whole cluster,
-one user that floods it, days and nights, jobs of which nothing can be learnt, and gangs of full racks. Restarts
+Generated workloads against a scheduler that serves short and narrow jobs first: gangs that need a whole cluster,
+one user that floods it, days and nights, jobs whose durations cannot be learnt, and gangs of full racks. Restarts
 take 1 s per GPU; the network is `{network}`. The constants of `dally` were chosen on seeds {choice} of the first
-{chosen} workloads, and so that mean JCT of the cells `batch32` and `lingjun` of the benchmark stays as it was. The
-other workloads and the seeds {aside} are kept aside: no constant was chosen on them.
+{chosen} workloads, such that mean JCT of the benchmark's cells `batch32` and `lingjun` does not change. The
+other workloads and the seeds {aside} are held out: no constant was chosen on them.
 
 Of a policy that can place gangs anywhere or at their closest tier only, the form with the lower mean JCT counts.
-Policies marked † know how long jobs take, and are no rivals. Short jobs take at most 10 minutes. A slowdown is the
+Policies marked † know durations, and are not rivals. Short jobs take at most 10 minutes. A slowdown is the
 time to completion ÷ the time alone at the closest placement, of at least 10 s. The worst user's is the largest of
 the users' means.
 
 ## Summary
 
-`{ours}` against the lowest figure of any rival without durations, which may be another rival in every column. A
+`{ours}` against the lowest figure of any rival without durations, which may be a different rival in each column. A
 figure is bold where it is within its limit: mean JCT 5 %, p99 10 %, slowdown of short jobs 1.5 times.
 
 """
@@ -169,8 +169,8 @@ def contests_of(rows: Sequence[Row], seeds: Sequence[int]) -> list[Contest]:
 def groups_of(seeds: Sequence[int]) -> dict[str, list[int]]:
     """The seeds on which constants were chosen, and the others, as far as they were run."""
     groups = {
-        "seeds of the choice": [seed for seed in seeds if seed in CHOICE],
-        "seeds kept aside": [seed for seed in seeds if seed not in CHOICE],
+        "tuning seeds": [seed for seed in seeds if seed in CHOICE],
+        "held-out seeds": [seed for seed in seeds if seed not in CHOICE],
     }
     return {name: group for name, group in groups.items() if group}
 
@@ -203,7 +203,7 @@ def page(rows: Sequence[Row], seeds: Sequence[int], ours: str, network: str) -> 
     for contest in contests_of(rows, seeds):
         workload = ROWS[contest.workload]
         about = f"{workload.about}; {workload.cluster}, {workload.jobs:,} jobs, load {workload.load:g}"
-        aside = ". Kept aside" if workload.aside else ""
+        aside = ". Held out" if workload.aside else ""
         text = f"{about[:1].upper()}{about[1:]}{aside}."
         parts.append(f"### {contest.workload}\n\n{text}\n\n{policies_table(contest).markdown()}")
     return head + "\n".join(parts)
@@ -234,7 +234,7 @@ def values(rows: Sequence[Row], seeds: Sequence[int], ours: str) -> dict[str, An
 
 
 def run_all(given: argparse.Namespace, seeds: Sequence[int]) -> Outcome:
-    """Every policy on every workload, made now or kept from before."""
+    """Every policy on every workload, made now or from an earlier call."""
     for name in names(given.rows):
         if name not in ROWS:
             raise unknown("row", name, ROWS)

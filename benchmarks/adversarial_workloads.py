@@ -137,7 +137,7 @@ ROWS: Final[dict[str, Workload]] = {
     "uniform-4x4x8": Workload("all jobs take 1 to 2 h, overload", "4x4x8", 2000, 1.1, one_to_two_hours, poisson),
     "equal-2x4x8": Workload("all jobs equal, overload", "2x4x8", 800, 1.1, equal, poisson),
     "racks-4x4x8": Workload("gangs of full racks", "4x4x8", 1500, 0.8, full_racks(32), poisson),
-    "lab-1x1x8": Workload("one machine, 15 % take it all", "1x1x8", 500, 0.8, whole_cluster(0.15), poisson, True),
+    "lab-1x1x8": Workload("one machine, 15 % gangs of it", "1x1x8", 500, 0.8, whole_cluster(0.15), poisson, True),
     "lab-1x4x8": Workload("15 % gangs of the whole cluster", "1x4x8", 800, 0.8, whole_cluster(0.15), poisson, True),
     "lab-3x2x4": Workload("8 % gangs of the whole cluster", "3x2x4", 800, 0.9, whole_cluster(0.08), poisson, True),
     "wide-4x8x8": Workload(

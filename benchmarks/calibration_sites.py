@@ -28,7 +28,7 @@ from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
 from dally.traces import History
-from dally.traces.generate import Ask, find_recipe, generate
+from dally.traces.generate import WorkloadRequest, find_recipe, generate
 from dally.traces.rows import TraceRow
 from dally.traces.writing import text_of
 
@@ -106,7 +106,7 @@ def submissions(site: Site, jobs: int, seed: int) -> list[TraceRow]:
     """What the users submit."""
     draw = Random(seed)
     gpus = sum(machine.gpus for machine in site.machines)
-    made = generate(find_recipe("venus-like"), Ask(seed=seed, jobs=jobs, load=LOAD, gpus=gpus))
+    made = generate(find_recipe("venus-like"), WorkloadRequest(seed=seed, jobs=jobs, load=LOAD, gpus=gpus))
     rows = []
     for number, job in enumerate(made.jobs):
         spec = JobSpec(min(job.gpus, LARGEST), user=job.user, name=job.name, duration_s=job.duration_s)

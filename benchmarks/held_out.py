@@ -5,7 +5,7 @@ usage: python -m benchmarks.held_out [--settings …] [--cells …] [--networks 
 
 Settings: `seeds` (11, 12, 13), `racks16` (racks of 16 machines), `flat62` (62 s a restart), `load0.7` and `load1.2`
 (inter-arrival times scaled), `windows` (benchmarks/held_out_loads.py says which). The first of --policies is judged
-against the others. Finished runs are kept in --out: what is there is not run again.
+against the others. Finished runs are stored in --out: what is there is not run again.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ the p99 beside ours is the lowest of any rival, the non-preemptive ones included
 Communication is what jobs are exposed to ÷ what they cannot
 avoid on that network.
 
-Philly has weeks that no cell of the benchmark uses. Of the other traces every job is in a cell: their windows are
-later parts on clusters of another size, without what was learnt before, a weaker check. Jobs that run when a
-window begins come at 0 with what is left of them; durations are cut at 14 days, and 0 counts as 30 s.
+Philly has weeks that no cell of the benchmark uses. In the other traces every job is in a cell: their windows are
+later parts on clusters of another size, without earlier history, which is a weaker check. Jobs that run when a
+window begins are submitted at 0 with their remaining work; durations are cut at 14 days, and 0 counts as 30 s.
 
 {windows}
 
@@ -148,7 +148,7 @@ def runs_of(name: str, given: argparse.Namespace, folder: Path) -> list[Run]:
 
 
 def run_all(given: argparse.Namespace) -> Outcome:
-    """Every setting's runs, made now or kept from before."""
+    """Every setting's runs, made now or from an earlier call."""
     chosen = names(given.settings)
     for name in chosen:
         if name not in SETTINGS:

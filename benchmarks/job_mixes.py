@@ -6,8 +6,8 @@ import random
 
 from dally import Cluster, Profile
 from dally.cluster.links import Network
-from dally.perf.ask import placed
 from dally.perf.iteration import Demand, demand_of
+from dally.perf.queries import placed
 
 MOST_JOBS = 8
 

@@ -32,7 +32,7 @@ from dally.metrics.summary import quantile
 from dally.runs.assemble import assemble
 from dally.runs.execute import execute
 from dally.runs.scenario import Scenario
-from dally.traces.generate import Ask, find_recipe, generate, write_workload
+from dally.traces.generate import WorkloadRequest, find_recipe, generate, write_workload
 
 CELL_LIMITS_S: Final = {"venus80": 3.0, "philly200": 10.0}
 PASS_LIMIT_MS: Final = 20.0
@@ -93,7 +93,9 @@ def million_part(given: argparse.Namespace, cluster: str) -> bool:
     gpus = int(read_topology(cluster).total_gpus())
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "million.csv"
-        write_workload(trace, generate(find_recipe("venus-like"), Ask(1, given.million, None, 0.9, gpus)))
+        write_workload(
+            trace, generate(find_recipe("venus-like"), WorkloadRequest(1, given.million, None, 0.9, gpus))
+        )
         network = ["--network", given.network] if given.network else []
         command = ["simulate", "--trace", str(trace), "--cluster", cluster, "--policy", given.policy, "--json"]
         done = subprocess.run(

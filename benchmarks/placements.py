@@ -14,8 +14,8 @@ from benchmarks.nccl_fit import nelder_mead
 from dally.cluster.links import Links, connect
 from dally.cluster.topology import grid
 from dally.model import Profile
-from dally.perf.ask import placed
 from dally.perf.iteration import demand_of
+from dally.perf.queries import placed
 
 REFERENCE = Path(__file__).resolve().parents[2] / "shared" / "reference" / "model_facts.csv.gz"
 MACHINE_GPUS = 4

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from benchmarks.recipe_sources import SOURCES, TRACES, read_source
-from dally.traces.generate import Ask, find_recipe, generate
+from dally.traces.generate import WorkloadRequest, find_recipe, generate
 
 RECIPES = ("philly-like", "venus-like", "lingjun-like", "itp-like")
 SEEDS = (1, 2, 3)
@@ -103,7 +103,7 @@ def source_measures(folder: Path, recipe: str) -> Measures:
 def made_measures(recipe: str, seed: int) -> Measures:
     """The measures of a generated workload as large as its source."""
     known = find_recipe(recipe)
-    return measure(generate(known, Ask(seed=seed, jobs=known.jobs)).jobs)
+    return measure(generate(known, WorkloadRequest(seed=seed, jobs=known.jobs)).jobs)
 
 
 def row(name: str, found: Measures, missed: Differences | None) -> str:

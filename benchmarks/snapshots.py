@@ -18,10 +18,10 @@ from dally.perf.iteration import Demand
 from dally.perf.network_model import NetworkModel
 from dally.runs.assemble import assemble
 from dally.runs.scenario import Scenario
-from dally.traces.generate import Ask, find_recipe, generate, write_workload
+from dally.traces.generate import WorkloadRequest, find_recipe, generate, write_workload
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
-RECIPE, ASK, CLUSTER = "venus-like", Ask(seed=1, jobs=5000, load=1.0, gpus=640), "10x8x8"
+RECIPE, WORKLOAD, CLUSTER = "venus-like", WorkloadRequest(seed=1, jobs=5000, load=1.0, gpus=640), "10x8x8"
 FIRST_S, EVERY_S = 4 * 86400.0, 2 * 86400.0
 
 
@@ -84,7 +84,7 @@ def generated(network: str, policy: str, count: int) -> list[Snapshot]:
     """Snapshots of a generated workload: no data needed."""
     with TemporaryDirectory() as folder:
         trace = Path(folder) / "jobs.csv"
-        write_workload(trace, generate(find_recipe(RECIPE), ASK))
+        write_workload(trace, generate(find_recipe(RECIPE), WORKLOAD))
         return list(_taken(Scenario(str(trace), CLUSTER, policy, network=network), count))
 
 

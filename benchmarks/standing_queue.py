@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from dally.traces.generate import Ask, find_recipe, generate
+from dally.traces.generate import WorkloadRequest, find_recipe, generate
 
 RECIPE: Final = "venus-like"
 LONG_S: Final = 7200.0  # at least so long are those who stand in line first,
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 
 def mix(gpus: int, jobs: int) -> list[Asked]:
     """So many jobs of the recipe for a cluster of that size."""
-    made = generate(find_recipe(RECIPE), Ask(1, jobs, None, 0.9, gpus))
+    made = generate(find_recipe(RECIPE), WorkloadRequest(1, jobs, None, 0.9, gpus))
     return [Asked(job.user, job.gpus, float(job.duration_s)) for job in made.jobs]
 
 

@@ -33,7 +33,7 @@ from dally.benchmark.tables_page import shared_folder
 from dally.cli.runs.batch import Batch, names, open_store
 from dally.cluster.spec import read_topology
 from dally.errors import InputError, unknown
-from dally.metrics.over_time import BEGINS_TO_WAIT, TAKES, step_means
+from dally.metrics.over_time import ALLOCATES, BEGINS_TO_WAIT, step_means
 from dally.metrics.record import Record
 from dally.metrics.summary import mean
 from dally.report.text_table import TextCell, TextTable
@@ -44,7 +44,7 @@ from dally.sweep.run import Prepared, Run, make_run
 from dally.sweep.workers.local import LocalWorkers
 from dally.traces import read_history
 from dally.traces.changes import window
-from dally.traces.generate import Ask, find_recipe, generate, write_workload
+from dally.traces.generate import WorkloadRequest, find_recipe, generate, write_workload
 from dally.traces.writing import text_of
 from dally.whole_file import write_whole
 
@@ -66,14 +66,15 @@ PAGE: Final = """# Stress tests
 Written by `{command}`: run it again rather than change the page.
 
 {workload} on the network `{network}`, seed 1, disturbed on day {day}, beside the same policy's undisturbed
-run. Mean JCT is of the jobs that are in both runs. GPUs waiting are those that waiting jobs ask for: the highest
-hour from the beginning of the disturbance until the policy has recovered, in brackets without it. Recovered:
-hours from the end of the disturbance until, for three hours in a row, waiting jobs ask for no more GPUs than they
-would have without it and 5 % of the cluster. Communication is what jobs are exposed to ÷ what they cannot avoid
-on the undisturbed network.
+run. Mean JCT is over the jobs that are in both runs. "GPUs waiting" is the number that waiting jobs ask for: the
+highest hour from the beginning of the disturbance until the policy has recovered, in brackets without it.
+Recovered: hours from the end of the disturbance until, for three hours in a row, waiting jobs ask for no more GPUs
+than they would have without it and 5 % of the cluster. Communication is the exposed
+communication ÷ what is unavoidable on the undisturbed network.
 
-Work that a disturbance adds has to be done: where jobs keep coming as fast as they can be served, no policy can
-recover soon, so compare policies. One that collapses on this network anyway moves by tens of percent either way.
+A disturbance adds work that has to be done: where jobs keep arriving as fast as they can be served, no policy can
+recover soon, so compare policies with each other. A policy that collapses on this network anyway varies by tens of
+percent either way.
 
 """
 
@@ -108,10 +109,10 @@ class Felt(NamedTuple):
 
 def hourly(record: Record, edges_s: list[float]) -> list[float]:
     """GPUs that waiting jobs ask for, the mean of each hour."""
-    rows = record.events.filter(pl.col("kind").is_in([*TAKES, *BEGINS_TO_WAIT])).join(
+    rows = record.events.filter(pl.col("kind").is_in([*ALLOCATES, *BEGINS_TO_WAIT])).join(
         record.jobs.select("job_id", "gpus"), on="job_id", how="left", maintain_order="left"
     )
-    steps = pl.col("gpus") * pl.when(pl.col("kind").is_in(TAKES)).then(-1).otherwise(1)
+    steps = pl.col("gpus") * pl.when(pl.col("kind").is_in(ALLOCATES)).then(-1).otherwise(1)
     return step_means(rows["time_s"], rows.select(steps.cast(int).cum_sum()).to_series(), edges_s)
 
 
@@ -167,7 +168,7 @@ def ground_of(given: argparse.Namespace, folder: Path) -> Ground:
     else:
         made = Prepared(folder / "venus-like.csv", cluster)
         gpus = int(read_topology(cluster).total_gpus())
-        write_workload(made.trace, generate(find_recipe("venus-like"), Ask(1, None, 20.0, 1.1, gpus)))
+        write_workload(made.trace, generate(find_recipe("venus-like"), WorkloadRequest(1, None, 20.0, 1.1, gpus)))
     history = read_history(made.trace, format="csv")
     if given.days:
         history = window(history, 0.0, given.days * DAY_S)

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
-from dally.cli.runs.compare import ASK, RECIPE
+from dally.cli.runs.compare import RECIPE, WORKLOAD
 from dally.traces.generate import find_recipe, generate, write_workload
 
 ROUNDS = 2
@@ -71,7 +71,7 @@ def main() -> None:
     rounds: dict[int, list[Measured]] = {1: [], 2: []}
     with TemporaryDirectory() as folder:
         trace = Path(folder) / "demo.csv"
-        write_workload(trace, generate(find_recipe(RECIPE), ASK))
+        write_workload(trace, generate(find_recipe(RECIPE), WORKLOAD))
         for number in range(ROUNDS):
             for jobs, found in rounds.items():
                 one = compare(trace, jobs, Path(folder) / f"{number}-{jobs}")

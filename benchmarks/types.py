@@ -25,7 +25,7 @@ from dally.perf.gpu_types import TypeSpeeds
 from dally.runs.execute import execute
 from dally.runs.scenario import Scenario
 from dally.traces.generate.recipe import find_recipe
-from dally.traces.generate.workload import Ask, generate
+from dally.traces.generate.workload import WorkloadRequest, generate
 from dally.traces.mixes import UNIFORM
 
 TYPES: Final = ("H100", "A100", "V100")
@@ -57,7 +57,7 @@ def write_workload(path: Path, jobs: int, load: float, seed: int, recipe: str = 
     random = Random(seed)
     rows = [draw(random) for _ in range(jobs)]
     if recipe:
-        made = generate(find_recipe(recipe), Ask(seed=seed, jobs=jobs, gpus=MACHINES * GPUS)).jobs
+        made = generate(find_recipe(recipe), WorkloadRequest(seed=seed, jobs=jobs, gpus=MACHINES * GPUS)).jobs
         rows = [row._replace(gpus=job.gpus, duration_s=job.duration_s) for row, job in zip(rows, made, strict=True)]
     speeds = TypeSpeeds(TYPES, {})
     a100s = MACHINES * GPUS * sum(mean(1.0 / speeds.step_s(model, kind) for model in UNIFORM) for kind in TYPES)

@@ -14,7 +14,7 @@ from typing import Final
 
 from dally.benchmark.tables_page import shared_folder
 from dally.traces import read_history
-from dally.traces.generate import Ask, find_recipe, generate
+from dally.traces.generate import WorkloadRequest, find_recipe, generate
 from dally.traces.generate.campaigns import PERCENT
 
 TRACES: Final = {  # the user of Philly's rows is the virtual cluster
@@ -56,7 +56,7 @@ def main() -> None:
         rows = read_history(folder / file).rows
         line(name, curve((row.spec.user, row.spec.gpus * row.stated) for row in rows))
     for seed in SEEDS:
-        jobs = generate(find_recipe("venus-like"), Ask(seed, users=95, teams=15)).jobs
+        jobs = generate(find_recipe("venus-like"), WorkloadRequest(seed, users=95, teams=15)).jobs
         line(f"venus-like, seed {seed}, users", curve((job.user, job.gpus * job.duration_s) for job in jobs))
         line(f"venus-like, seed {seed}, teams", curve((job.queue, job.gpus * job.duration_s) for job in jobs))
 

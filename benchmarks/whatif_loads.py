@@ -15,7 +15,7 @@ from dally.model import FINISHED
 from dally.runs.execute import execute
 from dally.runs.scenario import Scenario
 from dally.traces import History
-from dally.traces.generate import Ask, generate
+from dally.traces.generate import WorkloadRequest, generate
 from dally.traces.generate.recipe import find_recipe
 from dally.traces.mixes import find_mix
 from dally.traces.rows import TraceRow
@@ -44,7 +44,7 @@ class Lab(NamedTuple):
 def submitted(lab: Lab) -> History:
     """What users submit: every name has one model, one size, one usual duration; limits are round and too long."""
     gpus = read_topology(lab.cluster).total_gpus()
-    made = generate(find_recipe(lab.recipe), Ask(lab.seed, lab.jobs, None, lab.load, gpus))
+    made = generate(find_recipe(lab.recipe), WorkloadRequest(lab.seed, lab.jobs, None, lab.load, gpus))
     draw = Random(lab.seed)
     usual_s: dict[str, float] = {}
     models: dict[str, str] = {}

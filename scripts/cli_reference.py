@@ -17,7 +17,7 @@ WIDTH = 100
 HEAD = """# Command line
 
 The help text of every command. Exit codes: 0 fine, 1 a bug in Dally or in a policy, or some of many runs failed,
-2 bad input or a standard output that takes no more, 130 interrupted, 141 whoever read the output has left,
+2 bad input or a full standard output, 130 interrupted, 141 the reader of the output has gone,
 143 terminated (SIGTERM).
 This page is written by `make docs`: change the command, not the page.
 """

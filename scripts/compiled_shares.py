@@ -22,11 +22,11 @@ from types import FrameType
 import dally
 from dally.cli.runs.compare import CLUSTER, NETWORK, RECIPE
 from dally.policies.registry import POLICIES
-from dally.traces.generate import Ask, find_recipe, generate, write_workload
+from dally.traces.generate import WorkloadRequest, find_recipe, generate, write_workload
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "dally"
-ASK = Ask(seed=1, jobs=4000, load=1.0, gpus=144)
+ASK = WorkloadRequest(seed=1, jobs=4000, load=1.0, gpus=144)
 EVERY_S = 0.004  # of CPU time
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
-from dally.traces.generate import Ask, find_recipe, generate, write_workload
+from dally.traces.generate import WorkloadRequest, find_recipe, generate, write_workload
 from dally.web.replay.replay_app import ReplayScene, replay_app
 from dally.web.server import LocalServer
 
@@ -44,7 +44,7 @@ def main() -> None:
 
 def simulated(folder: Path) -> FolderRecord:
     """Some weeks of a busy cluster."""
-    jobs = generate(find_recipe("philly-like"), Ask(seed=3, jobs=2500, load=1.4, gpus=256))
+    jobs = generate(find_recipe("philly-like"), WorkloadRequest(seed=3, jobs=2500, load=1.4, gpus=256))
     write_workload(folder / "jobs.csv", jobs)
     execute(Scenario(str(folder / "jobs.csv"), CLUSTER, "dally", network="congested"), out=folder / "run")
     return FolderRecord(folder / "run")

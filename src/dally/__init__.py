@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dally.cluster import Cluster
     from dally.errors import InputError
     from dally.model import Action, Allocation, Job, Migrate, Preempt, Profile, Start, make_allocation
-    from dally.perf.ask import collective_time, iteration_times
+    from dally.perf.queries import collective_time, iteration_times
     from dally.policies import events
     from dally.policies.base import Param, Policy
     from dally.policies.composed import ComposedPolicy
@@ -41,7 +41,7 @@ _HOMES = {
     "dally.model": (
         "Action", "Allocation", "Job", "Migrate", "Preempt", "Profile", "Start", "make_allocation",
     ),
-    "dally.perf.ask": ("collective_time", "iteration_times"),
+    "dally.perf.queries": ("collective_time", "iteration_times"),
     "dally.policies.base": ("Param", "Policy"),
     "dally.policies.composed": ("ComposedPolicy",),
     "dally.policies.events": ("PolicyEvent", "events"),

@@ -103,7 +103,7 @@ def test_promises_are_counted_over_cells() -> None:
     rows = [{**one, "policy": "dally"} if one["policy"] == "dally-paper" else one for one in ROWS]
     last = winners(contests(rows)).splitlines()[-1]
     assert last == (
-        "Of 3 cells: within 3 % of the best other or better: 2; better by 10 % or more: 2; "
+        "Of 3 cells: within 3 % of the best rival or better: 2; better by 10 % or more: 2; "
         "p99 at most 5 % above the lowest: 2; communication at most 1.05 × reachable: 0."
     )
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from dally import __version__, is_compiled
 from dally.cli.main import app, exit_code
-from dally.cli.runs.compare import ASK
 from dally.cli.runs.compare import POLICIES as DEMO
+from dally.cli.runs.compare import WORKLOAD
 from dally.cluster.presets import PRESETS, SOURCES
 from dally.policies.registry import POLICIES
 from tests.cli.conftest import Run
@@ -67,7 +67,7 @@ def test_networks_as_table_and_json(dally: Run) -> None:
 def test_demo_compares_policies_and_leaves_a_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("dally.cli.runs.compare.ASK", ASK._replace(jobs=150))  # the README's test runs it whole
+    monkeypatch.setattr("dally.cli.runs.compare.WORKLOAD", WORKLOAD._replace(jobs=150))  # docs run it whole
     monkeypatch.chdir(tmp_path)
     assert exit_code(["demo"]) == 0
     told = capfd.readouterr().out

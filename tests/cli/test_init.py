@@ -90,13 +90,13 @@ def test_a_workload_that_is_made_up(dally: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "policy"), [("sacct", "slurm-backfill"), ("kubernetes", "kueue-preferred")])
 def test_the_usual_policy_is_the_traces_own(name: str, policy: str, tmp_path: Path) -> None:
     trace = str(put(first_seed(name), tmp_path))
-    found = answered(ScenarioOptions({"trace": trace}), ask=False)
+    found = answered(ScenarioOptions({"trace": trace}), interactive=False)
     assert (found.policy, found.network) == (policy, "normal")
 
 
 def test_links_of_the_cluster_are_its_network() -> None:
     lab = str(Path(__file__).parents[2] / "examples" / "lab.toml")
-    assert answered(ScenarioOptions({"trace": "batch", "cluster": lab}), ask=False).network == ""
+    assert answered(ScenarioOptions({"trace": "batch", "cluster": lab}), interactive=False).network == ""
 
 
 def test_without_a_terminal_it_asks_nothing(jobs: str, tmp_path: Path) -> None:

@@ -218,7 +218,7 @@ def test_tokens_close_it_while_it_runs(served: Served, tmp_path: Path) -> None:
     assert "ann    user   ann" in run("token", "list", *folder).stdout
     assert "is not a Dally server: it answers 404" in run("queue", "--server", f"{served.url}/x", **known).stderr
     elsewhere = run("token", "list", "--folder", str(tmp_path / "elsewhere"))
-    assert "no daemon has kept anything there" in elsewhere.stderr
+    assert "no daemon has stored anything there" in elsewhere.stderr
     assert not (tmp_path / "elsewhere").exists()
     assert run("token", "remove", "ann", *folder).stdout == "Removed ann.\n"
     assert run("token", "list", *folder).stdout == "No tokens.\n"

@@ -187,7 +187,7 @@ def test_one_node_alone(tmp_path: Path) -> None:
         ('{"items": [{"metadata": {"name": "a"}}]}', "no machines to use; 1 node left out: 1 without GPUs (a)"),
         (
             json.dumps({"items": [node("a", {"my-rack": "r"})]}),
-            "no known labels say where its nodes stand; name them",
+            "no known labels give the position of its nodes; name them",
         ),
         (json.dumps({"items": [node("a", {"my-rack": "r"})]}), "they have 'my-rack'"),
         (

@@ -260,9 +260,9 @@ def test_gpus_are_looked_for_beside_the_file(tmp_path: Path) -> None:
 
 CONF_MISTAKES = [
     ("SwitchName=a Switches=b\n", ":1: a: 'b' hangs below it, and there is no such switch"),
-    ("SwitchName=a Nodes=n\nSwitchName=a Nodes=m\n", ":2: a: stands already in line 1"),
-    ("SwitchName=a Nodes=n\nSwitchName=b Nodes=m,n\n", ":2: b: node 'n' stands in 'a' too (in line 1)"),
-    ("SwitchName=a Nodes=n,n\n", ":1: a: node 'n' stands twice in its list"),
+    ("SwitchName=a Nodes=n\nSwitchName=a Nodes=m\n", ":2: a: is already in line 1"),
+    ("SwitchName=a Nodes=n\nSwitchName=b Nodes=m,n\n", ":2: b: node 'n' appears in 'a' too (in line 1)"),
+    ("SwitchName=a Nodes=n,n\n", ":1: a: node 'n' appears twice in its list"),
     (
         "SwitchName=a Switches=b\nSwitchName=b Switches=a\n",
         ":1: a: switches hang below each other in a circle: a above b above a",
@@ -332,7 +332,7 @@ def test_a_line_of_megabytes(text: str, tmp_path: Path) -> None:
 
 YAML_MISTAKES = [
     (YAML.replace("nodes: n[1-2]", "nodes: n[1-"), "topology.yaml:11: nodes: 'n[1-': must be a name"),
-    (YAML.replace("    - switch: leaf2", "    - switch: leaf1"), ":12: leaf1: stands already in line 10"),
+    (YAML.replace("    - switch: leaf2", "    - switch: leaf1"), ":12: leaf1: is already in line 10"),
     (YAML.replace("leaf[1-2]", "leaf[1-3]"), ":8: core: 'leaf3' hangs below it, and there is no such switch"),
     (YAML.replace("    - switch: core", "    - name: core"), ":8: switch: missing; here are name, children"),
     (YAML.replace("  flat: true\n", "  flat: true\n  tree: x\n"), ""),
@@ -341,7 +341,7 @@ YAML_MISTAKES = [
     (YAML[:120] + " {", "broken YAML"),
     ("- topology: a\n  tree: [[[[" + "[" * 100_000, "nested more than 32 deep"),
     ("- topology: a\n  tree: *b\n", "broken YAML: unknown alias 'b'"),
-    ("- topology: a\n  topology: b\n", ":2: topology: stands twice"),
+    ("- topology: a\n  topology: b\n", ":2: topology: appears twice"),
     ("- topology: a\n", ":1: a topology has one of tree, block, flat; this one has 0"),
     ("- topology: a\n  flat: true\n", ":2: flat: nothing says which nodes there are"),
     ("- topology: a\n  flat: true\n---\n- x\n", ":4: a second document"),

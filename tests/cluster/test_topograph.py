@@ -71,7 +71,7 @@ def test_switches_of_a_model(tmp_path: Path) -> None:
         ('{"switches": {"a": {"switches": ["a"]}}}', "in a circle: a above a"),
         ('{"switches": {"a": {"nodes": [1]}}}', "switches.a.nodes: 1: must be a name or an object with node_id"),
         ('{"switches": {"a": {"nodes": ["n[1-"]}}}', "switches.a.nodes: 'n[1-': must be a name"),
-        ('{"switches": {"a": {"nodes": ["n"]}, "b": {"nodes": ["n"]}}}', "b: node 'n' stands in 'a' too"),
+        ('{"switches": {"a": {"nodes": ["n"]}, "b": {"nodes": ["n"]}}}', "b: node 'n' appears in 'a' too"),
         ('{"switches": 3}', "switches: 3: must be an object"),
     ],
 )
@@ -101,7 +101,7 @@ def test_the_real_lingjun_cluster(shared: Path) -> None:
     [
         ("host,ASW\nh,S\n", "l.csv:1: PSW: no such column; the header has host, ASW"),
         ("host,ASW,PSW,DSW\nh,S,P\n", "l.csv:2: 3 fields where the header has 4"),
-        ("host,ASW,PSW,DSW\nh,S,P,G\n\nh,S,P,G\n", "l.csv:4: host: 'h' stands already in line 2"),
+        ("host,ASW,PSW,DSW\nh,S,P,G\n\nh,S,P,G\n", "l.csv:4: host: 'h' is already in line 2"),
         ("host,ASW,PSW,DSW\nh,,P,G\n", "l.csv:2: ASW: is empty"),
         ("host,ASW,PSW,DSW\n", "l.csv: no machines in it"),
         ('host,ASW,PSW,DSW\nh,"' + "x" * 200_000 + "\n", "l.csv:2: field larger than field limit"),

@@ -18,7 +18,7 @@ class KubeBench(LiveBench):
 
     def __init__(self, kube: KubeCluster, folder: Path, setup: Setup, speed: float = 1.0, **options: Any) -> None:
         self.kube = kube
-        self.backend: KubernetesBackend = kube.backend(tell=False, **options)
+        self.backend: KubernetesBackend = kube.backend(events=False, **options)
         self._finished: set[str] = set()
         self.recorder = Recorder(kube)
         super().__init__(self.backend, folder, setup, speed)

@@ -202,7 +202,7 @@ def test_jobs_of_which_nothing_changed_are_the_same_objects(tmp_path: Path) -> N
     assert running == JobStatus(
         job_id="1", spec=running.spec, state="running", managed=True, submit_s=0.0, since_s=0.0, place=None,
         placement=place, tier="machine", work_s=20.0, slowdown=1.0, preemptions=0, migrations=0, why="", reason="",
-        next_s=None, held_by="", first_by="", patient_by="", patient_until_s=None, non_preemptible="",
+        next_s=None, held_by="", first_by="", delay_by="", delay_until_s=None, non_preemptible="",
     )  # fmt: skip
     assert waiting == JobStatus(
         job_id="4", spec=waiting.spec, state="waiting", managed=True, submit_s=0.0, since_s=0.0, place=1,

@@ -70,7 +70,7 @@ def backend(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
     }  # fmt: skip
     (tmp_path / "config").write_text(yaml.safe_dump(config))
-    made = KubernetesBackend(KubeOptions(str(tmp_path / "config"), tell=False))
+    made = KubernetesBackend(KubeOptions(str(tmp_path / "config"), events=False))
     monkeypatch.setattr(made.api, "call", server.call)
     monkeypatch.setattr(made.api, "watch", server.watch)
     yield made
@@ -145,7 +145,7 @@ def test_one_controller_that_cannot_be_read(
     server: Server, backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch, ill: Any
 ) -> None:
     """It is held and asked again later; what was known of it stands; others go on."""
-    monkeypatch.setattr(gang_ledger, "ASK_EVERY_S", 0.0)
+    monkeypatch.setattr(gang_ledger, "READ_EVERY_S", 0.0)
     clock_s = [0.0]
     monkeypatch.setattr(owners, "time", SimpleNamespace(monotonic=lambda: clock_s[0]))
     server.objects |= {f"{JOBS}/well": job_of("well", 1), f"{JOBS}/ill": ill}
@@ -279,7 +279,7 @@ def test_an_overbooking_by_others_is_resolved_after_a_while(
     backend.snapshot()
     assert "16 GPUs, and it has 8" in backend.complete()[0]
     assert evicted(server) == set()
-    monkeypatch.setattr(overbooking, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(overbooking, "KUBELET_WAIT_S", 0.0)
     assert "job a.job.x is stopped" in backend.complete()[0]
     assert evicted(server) == {"x-0"}
 

@@ -211,7 +211,7 @@ def test_pods_and_nodes_go(bench: KubeBench) -> None:
     lost = bench.submit("lost", 8, 8, None)  # two racks
     bare = bench.submit_bare("bare", 2, 8, None)
     bench.go_on(lambda: bench.runs(lost) and bench.runs(bare))
-    with pytest.raises(BackendError, match="nobody would make its pods anew"):
+    with pytest.raises(BackendError, match="nothing would create its pods again"):
         bench.backend.preempt_job(bare)
     before = {one["metadata"]["name"]: one["spec"]["nodeName"] for one in kube.pods()}
     victim = next(name for name in before if name.startswith("lost-"))

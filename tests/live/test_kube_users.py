@@ -141,7 +141,7 @@ def test_no_other_right_is_used(site: Site) -> None:
     backend.drain("n01", "a test")
     backend.resume("n01")
     site.go_on(lambda: made not in site.daemon.status.by_id)
-    time.sleep(1.0)  # the teller and the lease
+    time.sleep(1.0)  # the events and the lease
     rows = audited(kube, seen)
     used, refused = set(), []
     for row in rows:

@@ -62,11 +62,11 @@ def acts_by_hand(visitor: Visitor, slurm: SlurmCluster, waiting: str) -> None:
     page = visitor.page
     visitor.live(f"/jobs/{waiting}")
     story = page.locator("ol.history")
-    acts = (("Hold…", "Hold it"), ("Release…", "Release it"), ("First in line…", "Put it first"))
+    acts = (("Hold…", "Hold it"), ("Release…", "Release it"), ("First in the queue…", "Put it first"))
     for told, (opener, button) in enumerate(acts, start=1):
         visitor.act(opener, button)
         visitor.until(lambda told=told: story.inner_text().count("by op: asked for by phone") == told)  # type: ignore[misc]
-    assert page.get_by_role("button", name="Back in line…").count() == 1
+    assert page.get_by_role("button", name="Back to its place…").count() == 1
     visitor.live("/")
     page.locator(".map[data-ready]").wait_for()
     page.get_by_placeholder("Find a job").fill("n16")

@@ -34,28 +34,28 @@ def test_undoing_is_exact(tmp_path: Path) -> None:
     for text in ("ClusterName=a\n", "ClusterName=a", "", "A=1\n\n# the end\n"):
         conf.write_text(text)
         conf.chmod(0o640)
-        for change in changes(conf, ["gpu"], [1000], undo=False):
+        for change in changes(conf, ["gpu"], [1000], rollback=False):
             change.carry_out()
         assert conf.read_text().endswith("JobSubmitPlugins=lua\n# dally slurm setup: end\n")
         assert '["gpu"] = true' in (tmp_path / "job_submit.lua").read_text()
-        assert changes(conf, ["gpu"], [1000], undo=False) == []
-        for change in changes(conf, [], [], undo=True):
+        assert changes(conf, ["gpu"], [1000], rollback=False) == []
+        for change in changes(conf, [], [], rollback=True):
             change.carry_out()
         assert conf.read_text() == text
         assert [path.name for path in tmp_path.iterdir()] == ["slurm.conf"]
         assert conf.stat().st_mode & 0o777 == 0o640
-        assert changes(conf, [], [], undo=True) == []
+        assert changes(conf, [], [], rollback=True) == []
 
 
 def test_what_others_put_there_is_left_alone(tmp_path: Path) -> None:
     conf = tmp_path / "slurm.conf"
     conf.write_text("ClusterName=a\nJobSubmitPlugins=throttle\n")
     with pytest.raises(InputError, match=r"slurm.conf:2: JobSubmitPlugins: is throttle already"):
-        changes(conf, [], [], undo=False)
+        changes(conf, [], [], rollback=False)
     conf.write_text("ClusterName=a\n")
     (tmp_path / "job_submit.lua").write_text("-- ours\n")
     for undo in (False, True):
-        with pytest.raises(InputError, match=r"job_submit.lua: is somebody else's"):
+        with pytest.raises(InputError, match=r"job_submit.lua: was not written by Dally"):
             changes(conf, [], [], undo)
     with pytest.raises(InputError, match="no name of a partition"):
         script_text(['a"] = os.execute("x")'], [])

@@ -14,8 +14,8 @@ from dally import Cluster, collective_time
 from dally.cluster.links import Links, connect
 from dally.cluster.topology import Machine, Topology, grid
 from dally.errors import InputError
-from dally.perf.ask import placed
 from dally.perf.collectives import COLLECTIVES, collective_cost
+from dally.perf.queries import placed
 from tests.examples import many
 
 MB = 1e6

@@ -17,10 +17,10 @@ from dally.cluster.links import Network, connect
 from dally.cluster.presets import find_preset
 from dally.cluster.topology import grid
 from dally.perf.adadual import AdaDualContention
-from dally.perf.ask import placed
 from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, longer, slowdown
 from dally.perf.iteration import Demand, demand_of
+from dally.perf.queries import placed
 from tests.examples import many
 from tests.perf.racks import network_of, two_racks
 from tests.perf.reference_sharing import max_min_rates, shared_iteration_s

@@ -10,9 +10,9 @@ from benchmarks import astra
 from dally import Cluster, Profile, collective_time, iteration_times
 from dally.cluster.links import Network
 from dally.errors import InputError
-from dally.perf.ask import placed
 from dally.perf.gang import closest_placement
 from dally.perf.iteration import Demand, demand_of
+from dally.perf.queries import placed
 from tests.perf.racks import network_of, two_racks
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from dally import Cluster, Profile, collective_time, iteration_times
 from dally.errors import InputError
-from dally.perf.ask import network_of, placed
 from dally.perf.contention import Contention
 from dally.perf.iteration import Demand, demand_of
 from dally.perf.least import Least
+from dally.perf.queries import network_of, placed
 from tests.examples import many
 
 Stages = tuple[tuple[float, float, float, float], ...]

@@ -13,7 +13,7 @@ from dally.runs.assemble import assemble
 from dally.runs.scenario import Scenario
 from dally.testing.shifted import check_shift
 from dally.testing.strategies import Case, cases, crowds
-from dally.traces.generate import Ask, find_recipe, generate
+from dally.traces.generate import WorkloadRequest, find_recipe, generate
 from tests.examples import many
 
 
@@ -44,7 +44,7 @@ def test_short_rounds_and_early_learning_shift_too(policy: str, parameters: dict
 def log_of(policy: str, folder: Path, from_s: int) -> tuple[list[float], list[tuple[object, ...]], list[float]]:
     """Times of events, what they are, and times of slot samples; the jobs are submitted from `from_s` on."""
     trace = folder / f"{from_s}.csv"
-    rows = generate(find_recipe("venus-like"), Ask(seed=1, jobs=300, load=1.2, gpus=64)).jobs
+    rows = generate(find_recipe("venus-like"), WorkloadRequest(seed=1, jobs=300, load=1.2, gpus=64)).jobs
     lines = [f"{row.job_id},{row.submit_s + from_s},{row.gpus},{row.duration_s},{row.user}" for row in rows]
     trace.write_text("\n".join(["job_id,submit_s,gpus,duration_s,user", *lines]))
     scenario = Scenario(str(trace), "2x4x8", policy, network="slow", failure_rate=0.2, checkpoint_every_s=900.0)

@@ -142,7 +142,7 @@ def everything(speed: SpeedModel) -> object:
     }  # fmt: skip
     members = [[int(flow.job) for flow in row] for row in contention.members]
     sums = [list(column) for column in (contention.needs, contention.meets, contention.variance, contention.filled)]
-    asks = [(list(asks.shares), list(asks.busy), asks.meets, asks.variance) for asks in contention.asks]
+    asks = [(list(asks.shares), list(asks.busy), asks.meets, asks.variance) for asks in contention.shares]
     return flows, members, sums, asks, int(contention.changes)
 
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from dally.runs.execute import execute
 from dally.runs.scenario import Scenario
-from dally.traces.generate import Ask, find_recipe, generate, write_workload
+from dally.traces.generate import WorkloadRequest, find_recipe, generate, write_workload
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTENDERS = ("fifo", "fifo-backfill", "las", "dally")
@@ -21,7 +21,7 @@ CONTENDERS = ("fifo", "fifo-backfill", "las", "dally")
 def demo_trace(folder: Path, jobs: int) -> str:
     """That many jobs that keep 72 GPUs busy, as a file."""
     path = folder / "demo.csv"
-    write_workload(path, generate(find_recipe("venus-like"), Ask(seed=1, jobs=jobs, load=0.9, gpus=72)))
+    write_workload(path, generate(find_recipe("venus-like"), WorkloadRequest(seed=1, jobs=jobs, load=0.9, gpus=72)))
     return str(path)
 
 

@@ -101,7 +101,7 @@ def test_what_if_a_team_were_guaranteed_more(tmp_path: Path) -> None:
     assert groups["students"]["new"]["wait_mean_s"] < groups["students"]["current"]["wait_mean_s"]
     assert sorted(told.queues["name"]) == ["research", "students"]
     assert "limit = 16" in (out / "new-queues.toml").read_text()
-    with pytest.raises(InputError, match=r"--quota students.limit=\+4: say whose"):
+    with pytest.raises(InputError, match=r"--quota students.limit=\+4: name the queues"):
         dally.whatif(trace, "2x8", current="fifo", network="none", quotas=more)
 
 

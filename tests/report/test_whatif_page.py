@@ -44,7 +44,7 @@ def test_what_is_far_off_is_not_to_be_quoted(whatif_folder: Path) -> None:
     page = whatif_page(whatif_folder, values, []).to_html()
     assert '<div class="verdict worse">' in page
     assert "<li>a &lt;b&gt; is.</li>" in page
-    assert "As a simulation, no more: dally would" in page
+    assert "Only a simulation: dally would" in page
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"verdict": 1}'])

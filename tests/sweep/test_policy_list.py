@@ -88,7 +88,7 @@ def test_all_names_what_needs_a_missing_package(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("dally.extras.find_spec", lambda name: None)
-    policy_list._tell_missing.cache_clear()
+    policy_list._warn_missing.cache_clear()
     assert {*OURS} - {chosen.name for chosen in read_policies(["all"])} == {"a-srpt"}
     told = (
         "dally: all: without a-srpt: predictor forest: sklearn is missing; pip install 'dally[policies]' brings it"

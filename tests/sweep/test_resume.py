@@ -83,5 +83,7 @@ def test_ctrl_c_says_what_is_kept(tmp_path: Path) -> None:
     os.killpg(running.pid, signal.SIGINT)
     output = running.communicate(timeout=60)[0]
     assert running.returncode == 130, output
-    expected = f"dally: interrupted; {kept(tmp_path / 'out')} of 200 runs are kept in out: the same command goes on"
+    expected = (
+        f"dally: interrupted; {kept(tmp_path / 'out')} of 200 runs are stored in out: the same command goes on"
+    )
     assert output == f"{expected} from there\n"

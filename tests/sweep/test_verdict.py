@@ -91,7 +91,7 @@ def test_partitions_that_the_replay_keeps_are_no_reason() -> None:
     apart = replace(SOUND, partitions={"a100": 60, "v100": 40})
     free = judge(fits(3.0), apart, AT_HOME, "fifo")
     assert any(
-        "lets each run anywhere: say which machines are whose by [[partitions]]" in one for one in free.reasons
+        "lets each run anywhere: state the machines of each by [[partitions]]" in one for one in free.reasons
     )
     kept = judge(fits(3.0), apart, AT_HOME, "fifo", held={"a100", "v100"})
     assert not any("anywhere" in one for one in kept.reasons)

@@ -65,11 +65,11 @@ def test_gzip_bom_and_line_ends(tmp_path: Path, ending: str) -> None:
         ([HEADER, "a,1_0,1,1"], "t.csv:2: submit_s: '1_0': must be a number, not negative"),
         ([HEADER, "a,0,0,1"], "t.csv:2: gpus: '0': must be a whole number, at least 1"),
         ([HEADER, "a,0,1.5,1"], "t.csv:2: gpus: '1.5': must be a whole number, at least 1"),
-        ([HEADER, "a,0,1,1", "a,1,1,1"], "t.csv:3: job_id: 'a' stands already in line 2"),
+        ([HEADER, "a,0,1,1", "a,1,1,1"], "t.csv:3: job_id: 'a' is already in line 2"),
         ([HEADER, ",0,1,1"], "t.csv:2: job_id: empty: every job needs a name"),
         ([HEADER, "a,0,1"], "t.csv:2: 3 fields where the header has 4"),
         ([HEADER, "a,b,0,1,1"], "t.csv:2: 5 fields where the header has 4; a text with a comma needs quotes"),
-        ([f"{HEADER},gpus", "a,0,1,1,2"], "t.csv:1: gpus: stands twice in the header"),
+        ([f"{HEADER},gpus", "a,0,1,1,2"], "t.csv:1: gpus: appears twice in the header"),
         (
             [HEADER, "a,0,9,1"],
             "t.csv:2: gpus: job 'a' asks for 9 GPUs and the cluster has 8; --skip-impossible",

@@ -55,12 +55,12 @@ def test_ids_that_stand_twice(name: str, tmp_path: Path) -> None:
     text = path.read_text()
     if name == "philly":
         path.write_text(text.replace("14200", "14199").replace("null", '"2017-10-07 03:00:00"'))
-        assert ":3: job_id: 'application_1506638472019_14199' stands already in line 1" in refused(path, name)
+        assert ":3: job_id: 'application_1506638472019_14199' is already in line 1" in refused(path, name)
     else:
         lines = text.splitlines(keepends=True)
         first = 3 if name == "swf" else 2
         path.write_text("".join([*lines, lines[first - 1]]))
-        assert f"stands already in line {first}" in refused(path, name)
+        assert f"is already in line {first}" in refused(path, name)
 
 
 def unused_rows(path: Path) -> str:

@@ -33,7 +33,7 @@ def test_a_frame_is_told_without_its_library() -> None:
         ({"gpus": [True, True]}, "DataFrame:0: gpus: 'True' is not a number"),
         ({"submit_s": [0, -5]}, "DataFrame:1: submit_s: '-5': must be a number, not negative"),
         ({"duration_s": [1.0, float("inf")]}, "DataFrame:1: duration_s: 'inf': must be a number"),
-        ({"job_id": ["a", "a"]}, "DataFrame:1: job_id: 'a' stands already in row 0"),
+        ({"job_id": ["a", "a"]}, "DataFrame:1: job_id: 'a' is already in row 0"),
         ({"job_id": ["a", None]}, "DataFrame:1: job_id: empty: every job needs a name"),
         ({"job_id": ["a", "b\0"]}, "DataFrame:1: holds a NUL character"),
         ({"gpus": [None, None]}, "DataFrame: holds no jobs; 2 rows without GPUs"),

@@ -146,7 +146,7 @@ def test_what_stands_twice_and_names_used_again(tmp_path: Path) -> None:
     other["metadata"]["uid"] = "uid-2"
     found = read(tmp_path, running, job("a", ended=50), running, other)
     assert [(row.job_id, row.stated) for row in found.rows] == [("ns/a", 3000.0), ("ns/a~2", 3600.0)]
-    assert found.notes["stand in the file twice: taken once"] == 2
+    assert found.notes["are in the file twice: counted once"] == 2
     nightly = job("nightly-28571")
     nightly["metadata"]["ownerReferences"] = [{"kind": "CronJob", "name": "nightly", "uid": "c"}]
     assert read(tmp_path, nightly).rows[0].spec.name == "nightly"

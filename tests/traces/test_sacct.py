@@ -74,7 +74,7 @@ def test_jobs_carry_names_and_users(tmp_path: Path) -> None:
 def test_months_exported_with_an_overlap_count_once(tmp_path: Path) -> None:
     history = read(tmp_path, ACCOUNTING[0], ACCOUNTING[0])
     assert [row.stated for row in history.rows] == [3600]
-    assert history.notes == {"stand in the file twice: taken once": 1}
+    assert history.notes == {"are in the file twice: counted once": 1}
 
 
 def test_requested_gpus_epoch_times_and_trailing_bars(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dally.live.status import ClusterStatus, JobStatus, NodeStatus
 from dally.web.app import handle_problems
 from dally.web.auth.middleware import AuthMiddleware, Rate
 from dally.web.dashboard.pages import add_pages
-from dally.web.replay.replay_app import Anybody
+from dally.web.replay.replay_app import OpenAccess
 from dally.web.server import LocalServer
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
@@ -149,6 +149,6 @@ def made_up_server(scene: MadeUp) -> LocalServer:
     app = FastAPI(openapi_url=None)
     shown: Any = scene
     add_pages(app, shown)
-    app.add_middleware(AuthMiddleware, access=Anybody(), rate=Rate(500.0))
+    app.add_middleware(AuthMiddleware, access=OpenAccess(), rate=Rate(500.0))
     handle_problems(app)
     return LocalServer(app, "127.0.0.1:0")

@@ -26,7 +26,7 @@ def test_a_dialog_is_not_lost_by_chance(visitor: Visitor) -> None:
     page = visitor.live("/log")
     page.get_by_role("button", name="Set a timer…").click()
     dialog = page.get_by_role("dialog")
-    page.get_by_label("Gangs of so many GPUs").fill("8")
+    page.get_by_label("Gangs of this many GPUs").fill("8")
     page.get_by_label("minutes", exact=True).fill("45")
     assert page.get_by_role("radio", name="delays for").is_checked()
     why = page.get_by_label("Why")

@@ -281,16 +281,16 @@ def test_how_long_to_hold_out(policy: str, desks: Callable[..., Desk]) -> None:
     job = desk.submit(6, 100_000.0, model="gpt2-xl")
     desk.cycle()
     assert desk.get(f"jobs/{job}")["state"] == "waiting"
-    assert "any place from now on" in act(desk, f"jobs/{job}/patience", seconds=0)["text"]
+    assert "any place from now on" in act(desk, f"jobs/{job}/delay", seconds=0)["text"]
     desk.service.daemon._scheduler = None  # a restart
     desk.cycle()
     desk.cycle()
     found = desk.get(f"jobs/{job}")
-    assert (desk.backend.jobs[job].state, found["patient_by"]) == (base.RUNNING, ME)
+    assert (desk.backend.jobs[job].state, found["delay_by"]) == (base.RUNNING, ME)
     other = desk.submit(6, 100_000.0, model="gpt2-xl")
     desk.cycle()
-    act(desk, f"jobs/{other}/patience", 409, seconds=None)
-    act(desk, f"jobs/{other}/patience", seconds=60)
+    act(desk, f"jobs/{other}/delay", 409, seconds=None)
+    act(desk, f"jobs/{other}/delay", seconds=60)
     desk.cycle()
     assert desk.get(f"jobs/{other}")["state"] == "waiting"
     act(desk, "timers", gpus=6, seconds=None)
@@ -305,7 +305,7 @@ def test_a_policy_without_timers_says_so(desks: Callable[..., Desk]) -> None:
     desk = desks("srtf")
     job = desk.submit(8)
     desk.cycle()
-    refused = act(desk, f"jobs/{job}/patience", 409, seconds=0)
+    refused = act(desk, f"jobs/{job}/delay", 409, seconds=0)
     assert refused["detail"] == "policy srtf has no timers: its jobs do not delay for closer places"
     act(desk, "timers", 409, gpus=8, seconds=60)
     act(desk, "timers", 422, gpus=0, seconds=60)
@@ -317,17 +317,17 @@ def test_what_was_said_of_timers_is_taken_back_under_a_policy_without(desks: Cal
     desk = desks()
     job = desk.submit(8)
     desk.cycle()
-    act(desk, f"jobs/{job}/patience", seconds=60)
+    act(desk, f"jobs/{job}/delay", seconds=60)
     act(desk, "timers", gpus=8, seconds=60)
     desk.service.config = replace(desk.config, setup=Setup("srtf"))
     desk.service.daemon._scheduler = None  # a restart
     desk.cycle()
-    act(desk, f"jobs/{job}/patience", 409, seconds=30)
-    act(desk, f"jobs/{job}/patience", seconds=None)
+    act(desk, f"jobs/{job}/delay", 409, seconds=30)
+    act(desk, f"jobs/{job}/delay", seconds=None)
     act(desk, "timers", gpus=8, seconds=None)
     scheduler = desk.service.daemon.scheduler
     assert scheduler is not None
-    assert not scheduler.overrides.of("patience")
+    assert not scheduler.overrides.of("delay")
     assert not scheduler.overrides.of("timer")
 
 
@@ -343,7 +343,7 @@ def test_dialogs(desk: Desk) -> None:
     def post(path: str, text: str, header: dict[str, str]) -> Any:
         return desk.client.post(path, content=text.encode(), headers=FORM | header)
 
-    for what in ("hold", "cancel", "priority", "patience"):
+    for what in ("hold", "cancel", "priority", "delay"):
         shown = desk.client.get(f"/act/{what}/{job}", headers=op)
         assert shown.status_code == 200
         assert "&lt;i&gt;&amp;" in shown.text
@@ -358,17 +358,15 @@ def test_dialogs(desk: Desk) -> None:
     assert "only operators release what operators hold" in post(f"/act/release/{job}", "", ann).text
     assert post(f"/act/release/{job}", "why=now", op).headers["hx-trigger"]
     assert post(f"/act/priority/{job}", "why=now", op).headers["hx-trigger"]
-    assert (
-        post(f"/act/patience/{job}", "why=now&how=wait&minutes=x", op).text.count("Minutes: must be a number") == 1
-    )
-    assert post(f"/act/patience/{job}", "why=now&how=wait&minutes=2", op).headers["hx-trigger"]
+    assert post(f"/act/delay/{job}", "why=now&how=wait&minutes=x", op).text.count("Minutes: must be a number") == 1
+    assert post(f"/act/delay/{job}", "why=now&how=wait&minutes=2", op).headers["hx-trigger"]
     assert "gpus: " in post("/act/timer/new", "why=now&how=any&gpus=", op).text.lower()
     assert post("/act/timer/8", "why=now&how=any&gpus=8", op).headers["hx-trigger"]
     machine = desk.backend.topology().names[0][0]
     assert post(f"/act/drain/{machine}", "why=now", op).headers["hx-trigger"]
     desk.cycle()
     assert "It was drained: now." in desk.client.get(f"/act/resume/{machine}", headers=op).text
-    assert "&amp;) back in line?" in desk.client.get(f"/act/priority/{job}", headers=op).text
+    assert "&amp;) back to its place in the queue?" in desk.client.get(f"/act/priority/{job}", headers=op).text
     page = desk.client.get("/log", headers=op).text
     assert "Gangs of 8 GPUs take any place, by op: now" in page
     assert "Gangs of 8" not in desk.client.get("/log", headers=ann).text

@@ -136,10 +136,10 @@ def test_what_operators_do_is_asked_why_and_told(visitor: Visitor, served: Serve
     page.keyboard.press("Escape")
     visitor.until(lambda: page.get_by_role("dialog").count() == 0)
     assert page.evaluate("document.activeElement.textContent") == "Release…"
-    page.get_by_role("button", name="First in line…").press("Enter")
+    page.get_by_role("button", name="First in the queue…").press("Enter")
     page.get_by_label("Why").fill("a deadline")
     page.keyboard.press("Enter")
-    visitor.until(lambda: page.get_by_role("button", name="Back in line…").count() == 1)
+    visitor.until(lambda: page.get_by_role("button", name="Back to its place…").count() == 1)
     visitor.live("/log")
     assert page.get_by_text(f"is first in the queue, by {ME}: a deadline").count() == 1
     assert page.locator("table tbody tr").count() >= 2

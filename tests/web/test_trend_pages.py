@@ -130,11 +130,11 @@ def test_a_what_if_is_asked_and_answered(visitor: Visitor, desk: Desk) -> None:
     page.get_by_role("button", name="Simulate").click()
     visitor.until(lambda: answer.locator("[data-done]").count() == 1)
     headline = answer.locator(".headline").inner_text()
-    assert headline.startswith("fifo-backfill, +1 rack instead of fifo: those who wait now wait ")
+    assert headline.startswith("fifo-backfill, +1 rack instead of fifo: jobs that wait now wait ")
     assert " less on average " in headline
     assert answer.get_by_role("row", name="Mean JCT").count() == 1
     page.locator("#settings").evaluate("(place) => place.replaceChildren()")
-    page.get_by_text("What can be set").click()
+    page.get_by_text("Available settings").click()
     visitor.until(lambda: "tier=any" in page.locator("#settings").inner_text())
     assert answer.locator(".headline").count() == 1
     answer.get_by_role("link", name="of-bob").first.click()

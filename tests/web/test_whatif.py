@@ -52,7 +52,7 @@ def test_more_racks_for_those_who_wait(busy: Desk) -> None:
     assert (found["state"], found["done"], found["total"]) == ("done", 3, 3)
     assert (busy.service.daemon.status, content_of(scheduler), rows(busy)) == before
     answer = found["answer"]
-    assert answer["headline"].startswith("fifo, +1 rack instead of fifo: those who wait now wait ")
+    assert answer["headline"].startswith("fifo, +1 rack instead of fifo: jobs that wait now wait ")
     waits = next(one for one in answer["figures"] if one["name"] == "wait_mean_s")
     assert waits["before"] == pytest.approx(600.0, abs=3.0)
     assert waits["after"] == pytest.approx(300.0, abs=3.0)  # 16 of 48 GPUs are free, and the line goes on

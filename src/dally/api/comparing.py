@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class ComparisonResult:
-    """Policies side by side: `table` has the means, `figures` all there is to say of them, `rows` every run."""
+    """Policies side by side: `table` has the means, `figures` every figure of them, `rows` every run."""
 
     def __init__(self, rows: Sequence[Row], baseline: str, results: ResultFolder) -> None:
         self.baseline = baseline
@@ -152,11 +152,12 @@ def compare(
 ) -> ComparisonResult:
     """Many policies on the same jobs, side by side: what `dally compare` does.
 
-    Several traces are a list, or a dict that names them. A policy's settings stand behind its name, as in
+    Several traces are a list, or a dict that names them. A policy's settings follow its name, as in
     `las:lease_s=1800`. The baseline is the first policy unless it is named. Each run is made `replications` times
-    with restarts a microsecond longer or shorter: as many times the CPU, and it shows what is noise. More than one
-    worker are processes (0: one per core), but for policies that are classes or objects of yours: those run here.
-    With `out` finished runs are kept in that folder, and the same call goes on from there.
+    with restarts a microsecond longer or shorter: as many times the CPU, and it shows what is noise. With more than
+    one worker, runs are processes (0: one per core), except for policies that are your own classes or objects,
+    which run in this process. With `out` finished runs are stored in that folder, and the same call goes on from
+    there.
     """
     results = ResultFolder(out)
     stated = fields_of(fields)

@@ -158,7 +158,7 @@ def whatif(
     progress: bool = False,
     **fields: Unpack[ScenarioFields],
 ) -> WhatIfResult:
-    """Recorded jobs under the policy in use and under another, and what changes for whom: `dally whatif`.
+    """Recorded jobs under the policy in use and another, and what changes for users and jobs: `dally whatif`.
 
     `current` is the policy in use, by default the one whose replay fits the record best; so is `network`, unless
     `calibrate` is False. `new_cluster`, `cluster_delta` (`+2 racks`), `new_network`, `new_network_settings`,

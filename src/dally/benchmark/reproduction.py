@@ -68,7 +68,7 @@ def _hours(entry: Entry, metric: Metric) -> float:
 def promises(lines: Sequence[OurStanding]) -> str:
     """In how many cells each promise is kept."""
     counts = {
-        "within 3 % of the best other or better": sum(line.change <= 0.03 for line in lines),
+        "within 3 % of the best rival or better": sum(line.change <= 0.03 for line in lines),
         "better by 10 % or more": sum(line.change <= -0.1 for line in lines),
         "p99 at most 5 % above the lowest": sum(line.p99_h <= 1.05 * line.least_p99_h for line in lines),
         "communication at most 1.05 × reachable": sum(line.comm is None or line.comm <= 1.05 for line in lines),
@@ -93,7 +93,7 @@ Written by `{command}`: run it again rather than change the page.
 ## The paper's headline
 
 *GPU Cluster Scheduling for Network-Sensitive Deep Learning* (arXiv 2401.16492) states what its scheduler gains over
-consolidation-based scheduling under congestion, each figure an "up to". Below it stands what `dally`, and what
+consolidation-based scheduling under congestion, each figure an "up to". Below it is what `dally`, and what
 `dally-paper`, built after the paper, gains over each prevailing scheduler that consolidates: in the cell where it
 gains most and in the one where it gains least, then cell by cell. Negative is better. A cell is a workload on a
 network; seeds are compared one by one.
@@ -105,31 +105,31 @@ The paper's figures do appear in its own set-up, against its rivals as they were
 
 Why these differ from the paper's. The authors' public simulator, run as committed, lets running jobs bid again and
 hold gangs that they never use (99 % of the GPUs leased, 10 % useful), and its Gandiva scatters every gang of more
-than 8 GPUs at random. With the hoarding mended there, Dally's makespan and mean JCT on the batch are about 10 %
+than 8 GPUs at random. With that hoarding removed, Dally's makespan and mean JCT on the batch are about 10 %
 worse than Tiresias's, and its communication is 10 % less; 98 % less communication appears only against Gandiva or
 Dally without timers. Here every policy runs on one engine, one model of the network and one cost of preemption, and
-what a policy does not use it does not hold. On 512 GPUs the paper's Poisson workload hardly queues, so that there
-is little to gain. An "up to" over many settings also grows with the settings one tries; the tables below show all
+what a policy does not use it does not hold. On 512 GPUs the paper's Poisson workload hardly queues, so
+there is little to gain. An "up to" also grows with the number of settings tried; the tables below show all
 of ours.
 
-## What changed since the first edition of this page
+## Changes since the first edition of this page
 
-- The paper's Dally, now `dally-paper`, gives a far place up when its lease ends, as its authors' code does. It
-  used to renew it for ever: its collapse on slow networks was ours, not the paper's.
-- Rivals stand in their strongest form. Most lost because their gangs went anywhere: they were also run held at
-  their closest tier, and the better form counts. Tiresias learns the limits of its queues and does not promote,
-  Themis bids by tier, Gavel places large gangs first, Gandiva suspends in half a second, A-SRPT waits for better
-  places, LWF and Slurm keep on one machine what fits there.
-- Links that their gangs fill only in part slow them down, all-to-alls go directly, and bounds are higher: they
-  charge for gangs' widths and for the background load.
+- The paper's Dally, now `dally-paper`, releases a far placement when its lease ends, as its authors' code does. Our
+  first version renewed it for ever: its collapse on slow networks was our error, not the paper's.
+- Rivals are shown in their strongest form. Most lost because their gangs went anywhere; each was also run with its
+  gangs held at their closest tier, and the better form counts. Tiresias learns the limits of its queues and does
+  not promote, Themis bids by tier, Gavel places large gangs first, Gandiva suspends in half a second, A-SRPT waits
+  for better placements, LWF and Slurm keep gangs that fit one machine on one.
+- Gangs are slowed down by links that they fill only in part, all-to-alls are sent directly, and bounds are higher:
+  they take gangs' widths and the background load into account.
 - `dally` is our own scheduler now. Where the command above leaves `gandiva:tier=any` out, that form was not run,
-  only the one held at its closest tier, its default: with a slice a minute it takes minutes of CPU a run. And where
-  it leaves `slurm-backfill` out: that one plans with time limits, which no public trace states.
+  only the one held at its closest tier, its default: with a slice a minute it takes minutes of CPU a run. Where
+  the command leaves `slurm-backfill` out: it plans with time limits, which no public trace states.
 
-## Who wins where
+## Comparison by cell
 
-Mean JCT of `dally` over that of the best other policy which does not know durations, and over the paper's
-consolidated variant; below 1 `dally` is better. The p99 beside ours is the lowest of those policies. Communication
+Mean JCT of `dally` ÷ that of the best other policy that does not know durations, and ÷ that of the paper's
+consolidated variant; below 1, `dally` is better. The p99 beside ours is the lowest of those policies. Communication
 is what jobs are exposed to ÷ what each could reach alone in that cell.
 
 """

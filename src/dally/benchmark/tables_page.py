@@ -29,7 +29,7 @@ from dally.sweep.run import Run, make_run
 PER_GPU = "1 s per GPU"
 HOW_TO_READ = f"""\
 Times are hours: the mean over seeds, ± {MEANING}. JCT is the job completion
-time, from submission to finish. The best in each column, {{as_good}}, is bold.
+time, from submission to finish. The best values of each column, {{as_good}}, are bold.
 Makespan and mean JCT are followed by how many times their lower bound they are, which no scheduler can beat.
 Communication is followed by how many times what jobs would lose alone at their closest placement it is: a
 reference, which an even split over machines may stay below.

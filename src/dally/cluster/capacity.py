@@ -84,12 +84,12 @@ class Cluster(FreeGpus):
         """From now on jobs have constraints; those that run are known by their signatures."""
         fit = Feasibility(self.topology, signatures)
         for machine in range(len(self.down)):
-            fit.withhold(machine, fit.free[machine] - self.free[0][machine])
+            fit.set_aside(machine, fit.free[machine] - self.free[0][machine])
         for job in self.running.values():
             allocation = job.allocation
             assert allocation is not None
             for part in range(len(allocation.machines)):
-                fit.withhold(allocation.machines[part], -allocation.gpus[part])
+                fit.set_aside(allocation.machines[part], -allocation.gpus[part])
             fit.shift(allocation, job.signature, -1)
         self.feasibility = fit
 
@@ -166,13 +166,13 @@ class Cluster(FreeGpus):
         """Take a machine, already emptied of jobs, out of service."""
         self._check_no_trial("a machine fails")
         self.down[machine] = 1
-        self.withhold(machine, self.all_free_on(machine))
+        self.set_aside(machine, self.all_free_on(machine))
 
     def repair(self, machine: i64) -> None:
         """Bring an empty machine back."""
         self._check_no_trial("a machine is repaired")
         self.down[machine] = 0
-        self.withhold(machine, -self.topology.gpus[0][machine])
+        self.set_aside(machine, -self.topology.gpus[0][machine])
 
     def _undo(self, allocation: Allocation, parts: i64) -> None:
         for part in range(parts):

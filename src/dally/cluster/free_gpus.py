@@ -135,13 +135,13 @@ class FreeGpus:
         """When the next reservation begins or ends."""
         return INFINITY if self.feasibility is None else self.feasibility.signatures.next_edge_s()
 
-    def withhold(self, machine: i64, gpus: i64) -> None:
+    def set_aside(self, machine: i64, gpus: i64) -> None:
         """So many free GPUs are not to be had, whoever asks; below 0: they are again."""
         fit = self.feasibility
         if fit is None:
             self.change(machine, -gpus)
         else:
-            fit.withhold(machine, gpus)
+            fit.set_aside(machine, gpus)
             self.show(machine)
 
     def all_free(self) -> i64:

@@ -170,7 +170,7 @@ class Consent:
         self._payers = {}
         if not self._protected:
             return
-        for job in queue.everybody():
+        for job in queue.all_jobs():
             waited_s = now - max(job.lost_s, self.waits_from_s)
             waited_gpu_s = float(job.gpus) * max(0.0, waited_s)
             before = self._payers.get(int(job.signature))

@@ -33,7 +33,7 @@ def constrain(state: State, known: Signatures | None = None) -> Signatures:
 
 def sign_again(state: State) -> None:
     """What is open to jobs has changed: those that wait get signatures anew. Those that run keep theirs."""
-    for job in state.queue.everybody():
+    for job in state.queue.all_jobs():
         key, tie = state.queue.key(job), state.queue.tie(job)
         state.queue.remove(job)
         sign(job, state.cluster, state.queue)

@@ -155,7 +155,7 @@ class State:
         elif kind == LEASE:
             if job.status == RUNNING:
                 self.ended.append(job)
-                self._tell(events.LEASE_ENDED, job, now)
+                self._notify(events.LEASE_ENDED, job, now)
         elif kind == CANCEL:
             self._cancel(job, now)
         elif kind == HOLD:
@@ -192,7 +192,7 @@ class State:
         job.work_s = job.duration_s
         job.finish_s = now
         self._leave(job, FINISHED, FINISH, now)
-        self._tell(events.FINISHED, job, now)
+        self._notify(events.FINISHED, job, now)
 
     def _leave(self, job: Job, status: i64, kind: i64, now: float) -> None:
         """The job will not come back."""
@@ -228,7 +228,7 @@ class State:
             self.queue.remove(job)
         self._leave(job, CANCELLED, CANCEL, now)
         if before != PENDING:
-            self._tell(events.WITHDRAWN, job, now)
+            self._notify(events.WITHDRAWN, job, now)
 
     def hold(self, job: Job, now: float) -> None:
         """A waiting job is not offered GPUs; how long it has waited goes on counting."""
@@ -236,7 +236,7 @@ class State:
             self.queue.remove(job)
             job.status = HELD
             self.log.add(now, HOLD, job.index, -1, None)
-            self._tell(events.WITHDRAWN, job, now)
+            self._notify(events.WITHDRAWN, job, now)
 
     def override(self, job: Job, prioritized: bool, delay_until_s: float, now: float) -> None:
         """An operator's overrides: whether the job comes first, and until when it declines farther places."""
@@ -247,7 +247,7 @@ class State:
         if job.status == WAITING:
             self.queue.rerank(job, self._order.key(job, now), self._order.tie(job))
         if job.status != PENDING:
-            self._tell(events.OVERRIDDEN, job, now)
+            self._notify(events.OVERRIDDEN, job, now)
 
     def set_non_preemptible(self, job: Job, non_preemptible: bool, now: float) -> None:
         """Whether the backend can preempt the job while it runs, as far as is known from now on."""
@@ -266,7 +266,7 @@ class State:
         if non_preemptible != job.non_preemptible:
             job.non_preemptible = non_preemptible
             if job.status == RUNNING:
-                self._tell(events.PREEMPTIBILITY, job, now)
+                self._notify(events.PREEMPTIBILITY, job, now)
 
     def _start_failed(self, job: Job, reason: str, now: float) -> None:
         """A start that seemed to succeed did not: as if it had never been, but for the time the GPUs were taken."""
@@ -295,7 +295,7 @@ class State:
         job.predicted_s = self._predictor.predict_s(job, now)
         job.status = WAITING
         self.queue.add(job, self._order.key(job, now), self._order.tie(job))
-        self._tell(events.QUEUED, job, now)
+        self._notify(events.QUEUED, job, now)
         if allocation is None:
             self.log.add(now, ADOPT, job.index, -1, None)
             return
@@ -349,7 +349,7 @@ class State:
         else:
             kind = MIGRATE_FAILED if isinstance(action, Migrate) else PREEMPT_FAILED
             self.log.add_failure(now, kind, job.index, reason)
-            self._tell(events.PREEMPTION_FAILED, job, now)
+            self._notify(events.PREEMPTION_FAILED, job, now)
 
     def renew(self, now: float) -> None:
         """Jobs whose lease ended and who still hold their GPUs go on: no checkpoint, no restart."""
@@ -368,7 +368,7 @@ class State:
             if job.status == WAITING:
                 if not self.queue.holds(job):
                     self.queue.add(job, self._order.key(job, now), self._order.tie(job))
-                self._tell(events.QUEUED, job, now)
+                self._notify(events.QUEUED, job, now)
 
     def next_wakeup(self, now: float) -> float:
         """When the next cycle is due: the policy asked, a lease ends, or a failed start is worth another try."""
@@ -393,7 +393,7 @@ class State:
 
     # The small steps these are made of.
 
-    def _tell(self, kind: i64, job: Job, now: float) -> None:
+    def _notify(self, kind: i64, job: Job, now: float) -> None:
         """Tell the policy what happened to a job."""
         event = self._event
         event.kind = kind
@@ -418,14 +418,14 @@ class State:
         self.log.add(now, kind, job.index, -1, None)
         if not observed and hold_unschedulable(job, self.cluster, self.log, now):
             if kind in (EVICT, PREEMPT):  # the policy knows it
-                self._tell(events.WITHDRAWN, job, now)
+                self._notify(events.WITHDRAWN, job, now)
             return
         key, tie = self._order.key(job, now), self._order.tie(job)
         self.queue.add(job, key, tie)
         if job.prioritized:
             key, tie = self.queue.key(job), self.queue.tie(job)
         self.log.decisions.add_rank(now, WAITS, job, key, tie)
-        self._tell(events.QUEUED, job, now)
+        self._notify(events.QUEUED, job, now)
 
     def _lose(self, job: Job, kind: i64, restart_s: float, now: float) -> None:
         job.lost_s = now
@@ -435,7 +435,7 @@ class State:
     def _set_aside(self, job: Job, now: float) -> None:
         """The job waits, but is not to be started in this pass."""
         self.queue.remove(job)
-        self._tell(events.WITHDRAWN, job, now)
+        self._notify(events.WITHDRAWN, job, now)
         self.refused.append(job)
 
     def _restart_s(self, job: Job) -> float:
@@ -470,7 +470,7 @@ class State:
         if self.consent is not None:
             self.consent.started(job, now)
         self._rerate(self.speed.placed(job), now)
-        self._tell(events.STARTED, job, now)
+        self._notify(events.STARTED, job, now)
 
     def _release(self, job: Job, now: float) -> None:
         advance(job, now, self.checkpoint_every_s)
@@ -481,7 +481,7 @@ class State:
         self.cluster.give_back(job, allocation)
         self.changed.append(job)
         self._rerate(self.speed.removed(job), now)
-        self._tell(events.STOPPED, job, now)
+        self._notify(events.STOPPED, job, now)
         if self.consent is not None:
             self.consent.stopped(job)
         job.allocation = None
@@ -494,4 +494,4 @@ class State:
             job.rate = change.rate
             job.comm_rate = change.comm_rate
             self.changed.append(job)
-            self._tell(events.RERATED, job, now)
+            self._notify(events.RERATED, job, now)

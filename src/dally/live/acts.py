@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, Drains, Submission, Submits
 from dally.live.cycle import Scheduler
-from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, TIMER, Override, Overrides
+from dally.live.overrides import DELAY, FACT, FIRST, HOLD, TIMER, Override, Overrides
 from dally.live.store.database import StoreError
 from dally.live.store.log_rows import DONE, PENDING, act_row, add_action, note_outcome
 from dally.model import NEVER
@@ -130,23 +130,23 @@ class Acts:
         )
         return self._say(scheduler, act, new)
 
-    def set_patience(self, job_id: str, seconds: float | None, who: str, why: str) -> Act:
+    def set_delay(self, job_id: str, seconds: float | None, who: str, why: str) -> Act:
         """For how long from now on the job delays for a closer place; None: as the policy has it."""
-        return self._between_cycles(lambda: self._set_patience(job_id, seconds, who, why))
+        return self._between_cycles(lambda: self._set_delay(job_id, seconds, who, why))
 
-    def _set_patience(self, job_id: str, seconds: float | None, who: str, why: str) -> Act:
+    def _set_delay(self, job_id: str, seconds: float | None, who: str, why: str) -> Act:
         scheduler = self._scheduler()
         observed = _observed_job(scheduler, job_id)
         overrides = scheduler.overrides
-        if seconds is None and job_id not in overrides.of(PATIENCE):
-            raise ActRefused(f"job {job_id!r}: nobody has said how long it is to delay")
+        if seconds is None and job_id not in overrides.of(DELAY):
+            raise ActRefused(f"job {job_id!r}: no delay has been set for it")
         if seconds is not None:
             self._check_timers(scheduler)
-        act = Act(PATIENCE, who, why, _patience_text(seconds), job_id, observed.spec.user)
+        act = Act(DELAY, who, why, _delay_text(seconds), job_id, observed.spec.user)
         if seconds is None:
-            return self._say(scheduler, act, overrides.without(PATIENCE, job_id))
+            return self._say(scheduler, act, overrides.without(DELAY, job_id))
         new = self._override(act, self._service.clock.now() + seconds)
-        return self._say(scheduler, act, overrides.with_override(PATIENCE, job_id, new))
+        return self._say(scheduler, act, overrides.with_override(DELAY, job_id, new))
 
     def set_timer(self, gpus: int, seconds: float | None, who: str, why: str) -> Act:
         """For how long gangs of that size delay for a closer place; None: as the policy has it."""
@@ -156,10 +156,10 @@ class Acts:
         scheduler = self._scheduler()
         overrides = scheduler.overrides
         if seconds is None and str(gpus) not in overrides.of(TIMER):
-            raise ActRefused(f"nobody has set a timer for gangs of {gpus} GPUs")
+            raise ActRefused(f"no timer has been set for gangs of {gpus} GPUs")
         if seconds is not None:
             self._check_timers(scheduler)
-        act = Act(TIMER, who, why, f"gangs of {gpus} GPUs {_patience_text(seconds)}")
+        act = Act(TIMER, who, why, f"gangs of {gpus} GPUs {_delay_text(seconds)}")
         if seconds is None:
             return self._say(scheduler, act, overrides.without(TIMER, str(gpus)))
         return self._say(scheduler, act, overrides.with_override(TIMER, str(gpus), self._override(act, seconds)))
@@ -281,7 +281,7 @@ def _observed_job(scheduler: Scheduler, job_id: str) -> base.ObservedJob:
     return observed
 
 
-def _patience_text(seconds: float | None) -> str:
+def _delay_text(seconds: float | None) -> str:
     if seconds is None:
         return "set to delay as the policy has it"
     if seconds == 0.0:

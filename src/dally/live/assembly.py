@@ -53,7 +53,7 @@ class Service:
             raise
         self.store = open_store(config.store_address())
         self.clock = _clock(self.store, config.speed)
-        self._tell_store()
+        self._publish_setup()
         self.daemon = Daemon(self.backend, self._begin)
         self.outlook = Outlook(self.store, self.daemon)
         self.trends = TrendSampler(self.store, self.daemon, lambda: self.topology)
@@ -69,11 +69,11 @@ class Service:
             self.topology = (
                 self.backend.topology()
             )  # if it cannot be had, the cycle fails and the next one asks again
-            self._tell_store()
+            self._publish_setup()
             self._generation = generation
         return Scheduler(self.backend, self.topology, config.setup, self.store, self.clock, config.dry_run)
 
-    def _tell_store(self) -> None:
+    def _publish_setup(self) -> None:
         """What is scheduled and how, for those who read the store without a daemon."""
         with self.store.transaction() as connection:
             self.store.keep(connection, CLUSTER, to_toml(self.topology))

@@ -13,7 +13,7 @@ from dally.engine.log import EventLog
 from dally.live.backends.base import Backend, BackendError, Completes, Observed
 from dally.live.config import Setup
 from dally.live.facts import placement_of
-from dally.live.overrides import FACT, FIRST, HOLD, PATIENCE, Overrides, read_overrides
+from dally.live.overrides import DELAY, FACT, FIRST, HOLD, Overrides, read_overrides
 from dally.live.reconcile import recovery
 from dally.live.reconcile.consent_text import note_consent
 from dally.live.reconcile.constraints import LiveConstraints
@@ -151,11 +151,11 @@ class Scheduler:
     def _apply_overrides(self, now: float) -> None:
         """Have the policy heed the overrides of jobs and timers."""
         overrides = self.overrides
-        overridden = {*overrides.of(FIRST), *overrides.of(PATIENCE)}
+        overridden = {*overrides.of(FIRST), *overrides.of(DELAY)}
         for job_id in sorted(overridden | self._overridden):
             job = self.roster.jobs.get(job_id)
             if job is not None:
-                self.state.override(job, job_id in overrides.of(FIRST), overrides.patient_until_s(job_id), now)
+                self.state.override(job, job_id in overrides.of(FIRST), overrides.delay_until_s(job_id), now)
         self._overridden = overridden
         timers_s = overrides.timers_s()
         for gpus in sorted(timers_s.keys() | self._timers_s.keys()):

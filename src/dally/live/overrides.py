@@ -19,9 +19,10 @@ FACT: Final = "overrides"  # of the store
 # Kinds of override.
 HOLD: Final = "hold"
 FIRST: Final = "priority"
-PATIENCE: Final = "patience"  # its value: from when on the job takes any place, on the engine's clock
+DELAY: Final = "delay"  # its value: from when on the job takes any place, on the engine's clock
 TIMER: Final = "timer"  # of gangs of a size; its value: for how many seconds they delay
-OF_JOBS: Final = (HOLD, FIRST, PATIENCE)
+OF_JOBS: Final = (HOLD, FIRST, DELAY)
+EARLIER: Final = {"patience": DELAY}  # how earlier versions stored a kind
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,9 @@ class Overrides:
         """For how long gangs delay, by their GPUs."""
         return {int(gpus): override.value for gpus, override in self.of(TIMER).items()}
 
-    def patient_until_s(self, job_id: str) -> float:
+    def delay_until_s(self, job_id: str) -> float:
         """From when on the job takes any place; NEVER: nobody said."""
-        override = self.of(PATIENCE).get(job_id)
+        override = self.of(DELAY).get(job_id)
         return NEVER if override is None else override.value
 
     def plain(self) -> dict[str, Any]:
@@ -104,5 +105,8 @@ def read_overrides(store: Store) -> Overrides:
     """As the store knows them."""
     stored: dict[str, dict[str, Any]] = store.fact(FACT) or {}
     return Overrides(
-        {kind: {about: Override(**row) for about, row in rows.items()} for kind, rows in stored.items()}
+        {
+            EARLIER.get(kind, kind): {about: Override(**row) for about, row in rows.items()}
+            for kind, rows in stored.items()
+        }
     )

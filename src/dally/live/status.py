@@ -11,7 +11,7 @@ from dally.live.backends import base
 from dally.live.backends.base import ObservedJob, Placement
 from dally.live.cycle import CycleResult, Scheduler
 from dally.live.facts import placement_of
-from dally.live.overrides import FIRST, HOLD, PATIENCE, Overrides
+from dally.live.overrides import DELAY, FIRST, HOLD, Overrides
 from dally.live.reconcile.roster import Roster
 from dally.live.store.log_rows import queue_of
 from dally.live.wall_clock import WallClock
@@ -47,8 +47,8 @@ class JobStatus(NamedTuple):
     next_s: float | None  # when it takes a farther place
     held_by: str = ""  # who put it on hold here; empty: nobody did
     first_by: str = ""  # who put it first in the queue
-    patient_by: str = ""  # who said how long it delays for closer places,
-    patient_until_s: float | None = None  # and until when
+    delay_by: str = ""  # who said how long it delays for closer places,
+    delay_until_s: float | None = None  # and until when
     non_preemptible: str = ""  # why it cannot be stopped while it runs; empty: it can be
 
 
@@ -177,7 +177,7 @@ def _line(
         None if why.until_s is None else clock.wall_s(why.until_s),
         "" if held is None else held.who,
         overrides.author(FIRST, job_id) if overrides.by_kind else "",
-        overrides.author(PATIENCE, job_id) if overrides.by_kind else "",
+        overrides.author(DELAY, job_id) if overrides.by_kind else "",
         clock.wall_s(job.delay_until_s) if job.delay_until_s >= 0.0 else None,
         roster.non_preemptible.get(job_id, "") if running else "",
     )

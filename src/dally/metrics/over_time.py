@@ -8,8 +8,8 @@ import polars as pl
 
 from dally.metrics.record import Record
 
-TAKES = ("start",)
-GIVES_BACK = ("finish", "preempt", "evict")
+ALLOCATES = ("start",)
+RELEASES = ("finish", "preempt", "evict")
 BEGINS_TO_WAIT = ("submit", "preempt", "evict")
 
 
@@ -42,16 +42,16 @@ def step_means(times_s: pl.Series, values: pl.Series, edges_s: list[float]) -> l
 
 def held_gpus(events: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     """`time_s` and `level`: GPUs that jobs hold from then on."""
-    rows = events.filter(pl.col("kind").is_in([*TAKES, *GIVES_BACK])).join(
+    rows = events.filter(pl.col("kind").is_in([*ALLOCATES, *RELEASES])).join(
         jobs.select("job_id", "gpus"), on="job_id", how="left", maintain_order="left"
     )
-    return _level(rows, pl.col("gpus") * pl.when(pl.col("kind").is_in(TAKES)).then(1).otherwise(-1))
+    return _level(rows, pl.col("gpus") * pl.when(pl.col("kind").is_in(ALLOCATES)).then(1).otherwise(-1))
 
 
 def waiting_jobs(events: pl.DataFrame) -> pl.DataFrame:
     """`time_s` and `level`: jobs that wait from then on."""
-    rows = events.filter(pl.col("kind").is_in([*TAKES, *BEGINS_TO_WAIT]))
-    return _level(rows, pl.when(pl.col("kind").is_in(TAKES)).then(-1).otherwise(1))
+    rows = events.filter(pl.col("kind").is_in([*ALLOCATES, *BEGINS_TO_WAIT]))
+    return _level(rows, pl.when(pl.col("kind").is_in(ALLOCATES)).then(-1).otherwise(1))
 
 
 def _level(rows: pl.DataFrame, step: pl.Expr) -> pl.DataFrame:

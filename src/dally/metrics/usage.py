@@ -198,8 +198,8 @@ def type_use(record: Simulated) -> TypeUse:
             open_[number] = (log.times[row], held)
             last[number] = MIX.join(held)
         part = end
-    for stay in open_.values():
-        _close(stay, record.end_s, gpu_s)
+    for interval in open_.values():
+        _close(interval, record.end_s, gpu_s)
     first_s = record.outcomes[0].submit_s if record.outcomes else 0.0
     return TypeUse(gpus, gpu_s, record.end_s - first_s, last)
 
@@ -228,7 +228,7 @@ def crowding(record: Simulated) -> dict[int, tuple[float, float]]:
     return result
 
 
-def _close(stay: tuple[float, dict[str, int]], end_s: float, gpu_s: dict[str, float]) -> None:
-    since_s, held = stay
+def _close(interval: tuple[float, dict[str, int]], end_s: float, gpu_s: dict[str, float]) -> None:
+    since_s, held = interval
     for kind, gpus in held.items():
         gpu_s[kind] += gpus * (end_s - since_s)

@@ -33,7 +33,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.perf.contention import TOLERANCE, Contention, Flow, place_of, uses
-from dally.perf.filling import Asks
+from dally.perf.filling import Shares
 from dally.pickles import picklable
 
 BYTE_S: Final = 8.53e-10  # b: seconds per byte alone
@@ -113,7 +113,7 @@ class AdaDualContention(Contention):
         flow.rough_s = self.comm_if_s(flow, flow, leaving, {})
         flow.comm_s = flow.rough_s
 
-    def comm_if_s(self, flow: Flow, joining: Flow | None, leaving: Flow | None, known: dict[int, Asks]) -> float:
+    def comm_if_s(self, flow: Flow, joining: Flow | None, leaving: Flow | None, known: dict[int, Shares]) -> float:
         longest_wait_s = 0.0
         most_guests_s = 0.0
         cost = flow.demand.cost

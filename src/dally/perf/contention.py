@@ -20,7 +20,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.perf.collectives import Cost
-from dally.perf.filling import Asks
+from dally.perf.filling import Shares
 from dally.perf.iteration import Demand
 from dally.pickles import picklable
 
@@ -107,7 +107,7 @@ class Contention:
     """The jobs on every link. A change costs as much as the jobs it reaches, not as all there are."""
 
     __slots__ = (
-        "asks", "changes", "filled", "flows", "kappa", "meets", "members", "needs", "seconds", "tolerance",
+        "changes", "filled", "flows", "kappa", "meets", "members", "needs", "seconds", "shares", "tolerance",
         "variance",
     )  # fmt: skip
 
@@ -121,9 +121,9 @@ class Contention:
         self.needs: vec[float] = vec[float]([0.0] * int(links))  # share of it that they fill all at once
         self.meets: vec[float] = vec[float]([0.0] * int(links))  # Σ weight · duty of a link's jobs
         self.variance: vec[float] = vec[float]([0.0] * int(links))  # Σ weight² · duty · (1 - duty)
-        self.filled: vec[i64] = vec[i64]([0] * int(links))  # the change for which its members' asks were noted:
-        nobody = Asks(vec[float](), vec[float]())
-        self.asks: list[Asks] = [nobody for _ in range(links)]
+        self.filled: vec[i64] = vec[i64]([0] * int(links))  # the change for which its members' shares were noted:
+        unused = Shares(vec[float](), vec[float]())
+        self.shares: list[Shares] = [unused for _ in range(links)]
 
     def sharing(self) -> str:
         """What this way of sharing links is called."""
@@ -184,7 +184,7 @@ class Contention:
         flow.note_duty()
         flow.comm_s = self.comm_if_s(flow, flow, leaving, {})
 
-    def comm_if_s(self, flow: Flow, joining: Flow | None, leaving: Flow | None, known: dict[int, Asks]) -> float:
+    def comm_if_s(self, flow: Flow, joining: Flow | None, leaving: Flow | None, known: dict[int, Shares]) -> float:
         """Communication seconds of a flow if one came and another went; one step, nothing changes.
 
         `known`: what would be asked of links, to be handed on as long as those two are the same.
@@ -201,16 +201,16 @@ class Contention:
         return cost.fixed_s + (flow.demand.alone_s - cost.fixed_s) * longest
 
     def _stretch_if(
-        self, link: i64, flow: Flow, joining: Flow | None, leaving: Flow | None, known: dict[int, Asks]
+        self, link: i64, flow: Flow, joining: Flow | None, leaving: Flow | None, known: dict[int, Shares]
     ) -> float:
         present = [other for other in self.members[link] if other is not leaving]
         if joining is not None and uses(joining, link):
             present.append(joining)
-        asks = known.get(int(link))
-        if asks is None:
-            asks = _asks_of(present, link)
-            known[int(link)] = asks
-        return self._stretch(asks, flow.need(link), present, flow)
+        shares = known.get(int(link))
+        if shares is None:
+            shares = _shares_of(present, link)
+            known[int(link)] = shares
+        return self._stretch(shares, flow.need(link), present, flow)
 
     def _settle(self, links: vec[i64], newcomer: Flow | None) -> list[int]:
         """Re-rate from these links outwards until nobody's ceiling changes any more; then the times below it."""
@@ -323,7 +323,7 @@ class Contention:
                 stretch = 1.0  # if there is room for all at once
                 if self.needs[link] > 1.0:
                     need = cost.seconds[place] / transfer_s
-                    stretch = self._stretch(self.asks[link], need, self.members[link], flow)
+                    stretch = self._stretch(self.shares[link], need, self.members[link], flow)
                 flow.stretches[place] = stretch
             if flow.stretches[place] > longest:
                 longest = flow.stretches[place]
@@ -335,20 +335,20 @@ class Contention:
             return
         self.filled[link] = self.changes
         if self.needs[link] > 1.0:
-            self.asks[link] = _asks_of(self.members[link], link)
+            self.shares[link] = _shares_of(self.members[link], link)
 
-    def _stretch(self, asks: Asks, need: float, present: list[Flow], flow: Flow) -> float:
+    def _stretch(self, shares: Shares, need: float, present: list[Flow], flow: Flow) -> float:
         """How much longer a transfer of that need takes on a link of which those present ask so much."""
         if need * float(len(present)) <= 1.0:  # a fair share is enough
             return 1.0
         at: i64 = 0
         while present[at] is not flow:
             at += 1
-        own = asks.places[at]
-        if need + asks.all - asks.shares[own] <= 1.0:  # there is room for all at once
+        own = shares.places[at]
+        if need + shares.all - shares.shares[own] <= 1.0:  # there is room for all at once
             return 1.0
-        asks.share_with(own)
-        return longer(need * (1.0 + self.kappa * asks.meets), need * need * asks.variance)
+        shares.share_with(own)
+        return longer(need * (1.0 + self.kappa * shares.meets), need * need * shares.variance)
 
     def _spread(self, flow: Flow, following: list[Flow]) -> None:
         before = flow.duty
@@ -413,15 +413,15 @@ def _weight_on(flow: Flow, link: i64) -> float:
     return flow.weights[place_of(flow.demand.cost.links, link)] if uses(flow, link) else 0.0
 
 
-def _asks_of(present: list[Flow], link: i64) -> Asks:
+def _shares_of(present: list[Flow], link: i64) -> Shares:
     """What flows on a link ask of it, each by what holds it up elsewhere."""
-    asks: vec[float] = vec[float]()
+    shares: vec[float] = vec[float]()
     busy: vec[float] = vec[float]()
     for flow in present:
         cost = flow.demand.cost
-        asks = append(asks, cost.seconds[place_of(cost.links, link)] / flow.elsewhere_s(link))
+        shares = append(shares, cost.seconds[place_of(cost.links, link)] / flow.elsewhere_s(link))
         busy = append(busy, flow.busy)
-    return Asks(asks, busy)
+    return Shares(shares, busy)
 
 
 def _number(flow: Flow) -> int:

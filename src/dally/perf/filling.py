@@ -8,7 +8,7 @@ from mypy_extensions import i64
 from dally.pickles import picklable
 
 
-class Asks:
+class Shares:
     """The shares of a link that its members ask for, smallest first, and how often; sums of them so far.
 
     `taken[k]` is what the k smallest take on average, `heads[k]` how many of the others are there; the same
@@ -19,30 +19,30 @@ class Asks:
         "all", "busy", "head_variance", "heads", "meets", "places", "share_variance", "shares", "taken", "variance",
     )  # fmt: skip
 
-    def __init__(self, asks: vec[float], busy: vec[float]) -> None:
-        self.places: vec[i64] = vec[i64]([0] * len(asks))  # of each member among the sorted
+    def __init__(self, requested: vec[float], busy: vec[float]) -> None:
+        self.places: vec[i64] = vec[i64]([0] * len(requested))  # of each member among the sorted
         self.shares: vec[float] = vec[float]()
         self.busy: vec[float] = vec[float]()
         self.all: float = 0.0  # if all were there at once
         self.meets: float = 0.0  # what `share_with` found
         self.variance: float = 0.0
         order: vec[i64] = vec[i64]()
-        for at in range(len(asks)):
+        for at in range(len(requested)):
             order = append(order, at)
             place: i64 = at
-            while place > 0 and asks[order[place - 1]] > asks[at]:
+            while place > 0 and requested[order[place - 1]] > requested[at]:
                 order[place] = order[place - 1]
                 place -= 1
             order[place] = at
         for place in range(len(order)):
             self.places[order[place]] = place
-            self.shares = append(self.shares, asks[order[place]])
+            self.shares = append(self.shares, requested[order[place]])
             self.busy = append(self.busy, busy[order[place]])
-            self.all += asks[order[place]]
+            self.all += requested[order[place]]
         self.taken: vec[float] = vec[float]([0.0])
         self.share_variance: vec[float] = vec[float]([0.0])
-        self.heads: vec[float] = vec[float]([0.0] * (len(asks) + 1))
-        self.head_variance: vec[float] = vec[float]([0.0] * (len(asks) + 1))
+        self.heads: vec[float] = vec[float]([0.0] * (len(requested) + 1))
+        self.head_variance: vec[float] = vec[float]([0.0] * (len(requested) + 1))
         self._sum()
 
     def _sum(self) -> None:
@@ -87,4 +87,4 @@ class Asks:
         self.variance = variance if variance > 0.0 else 0.0
 
 
-picklable(Asks, vec[float](), vec[float]())
+picklable(Shares, vec[float](), vec[float]())

@@ -15,7 +15,7 @@ from dally.perf.adadual import AdaDualContention
 from dally.perf.base import LinkLoad, Speed, SpeedModel
 from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, Flow
-from dally.perf.filling import Asks
+from dally.perf.filling import Shares
 from dally.perf.gang import closest_placement, gang_on
 from dally.perf.iteration import Demand, demand_of
 from dally.perf.least import Least
@@ -268,8 +268,8 @@ class NetworkModel(SpeedModel):
         Who is slowed on one link asks less of the next, where a third may gain: one step leaves that out, and
         what rounding leaves below 0 goes.
         """
-        without: dict[int, Asks] = {}
-        beside: dict[int, Asks] = {}
+        without: dict[int, Shares] = {}
+        beside: dict[int, Shares] = {}
         inflicted = 0.0
         for other in self._contention.others(flow, leaving):
             before_s = other.demand.iteration_s(self._contention.comm_if_s(other, None, leaving, without))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from dally.perf.contention import Contention, Flow
-from dally.perf.filling import Asks
+from dally.perf.filling import Shares
 from dally.perf.iteration import Demand
 from dally.pickles import picklable
 
@@ -38,7 +38,7 @@ class NoContention(Contention):
     def try_on(self, flow: Flow, leaving: Flow | None) -> None:
         flow.comm_s = flow.demand.alone_s
 
-    def comm_if_s(self, flow: Flow, joining: Flow | None, leaving: Flow | None, known: dict[int, Asks]) -> float:
+    def comm_if_s(self, flow: Flow, joining: Flow | None, leaving: Flow | None, known: dict[int, Shares]) -> float:
         return flow.demand.alone_s
 
 

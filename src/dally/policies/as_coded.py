@@ -30,7 +30,7 @@ NEVER_STARTED: Final = 1e18  # after every moment of a run
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class SkewByName(Placement):
-    """One machine, else one rack, else several: as far as the model's name and the number of free GPUs let it go.
+    """One machine, else one rack, else several: as the model's name and the number of free GPUs allow.
 
     A rack: if the model is not skewed, or the cluster has a machine's worth of GPUs free. That is nearly always so:
     skewed gangs that fit a machine leave it. Several racks: if the model is not skewed or the gang exceeds a rack.
@@ -76,9 +76,9 @@ class LatestStart(Order):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class RandomScatter(Placement):
-    """What fits a machine goes to one; a larger gang goes to GPUs drawn at random from all that are free.
+    """A gang that fits a machine gets one; a larger gang gets GPUs drawn at random from all free ones.
 
-    The draw depends on the seed, the job and how often it was placed before, and on nothing else.
+    The draw depends only on the seed, the job and how often it was placed before.
     """
 
     def __init__(self, seed: i64) -> None:

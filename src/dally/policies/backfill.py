@@ -184,34 +184,36 @@ class EasyBackfill(Policy):
             if allocation is None:
                 break
             yield Start(head, allocation)
-        stands = self._reserve(head, cluster)
-        self.reasons.reserved(head, stands.at_s)
+        reservation = self._reserve(head, cluster)
+        self.reasons.reserved(head, reservation.at_s)
         while True:
-            job = self._candidate(queue, head, cluster.all_free(), stands, now)
+            job = self._candidate(queue, head, cluster.all_free(), reservation, now)
             if job is None:
                 return
             allocation = self.placement.place(job, now, cluster)
             if allocation is None:
                 queue.close(job)
                 continue
-            if now + self._length_s(job) > stands.at_s:
-                taken = self._taken(job, allocation, stands, head, cluster)
-                if taken > stands.spare:
-                    if demand(job) in stands.guarded:
+            if now + self._length_s(job) > reservation.at_s:
+                taken = self._taken(job, allocation, reservation, head, cluster)
+                if taken > reservation.spare:
+                    if demand(job) in reservation.guarded:
                         queue.close(job)  # short enough by one sum, too long by the other: a float's last bit
-                    stands.guarded[demand(job)] = True
+                    reservation.guarded[demand(job)] = True
                     continue
-                stands.spare -= taken
+                reservation.spare -= taken
             yield Start(job, allocation)
 
-    def _taken(self, job: Job, allocation: Allocation, stands: Reservation, head: Job, cluster: Cluster) -> i64:
+    def _taken(
+        self, job: Job, allocation: Allocation, reservation: Reservation, head: Job, cluster: Cluster
+    ) -> i64:
         """GPUs of the reserved domain that the job would have; where jobs have constraints, those of the head."""
         if cluster.feasibility is None:
-            return gpus_in(cluster.topology, allocation, stands.tier, stands.domain)
+            return gpus_in(cluster.topology, allocation, reservation.tier, reservation.domain)
         gpus: i64 = 0
         for part in range(len(allocation.machines)):
             machine = allocation.machines[part]
-            if cluster.topology.domain_of(stands.tier, machine) == stands.domain:
+            if cluster.topology.domain_of(reservation.tier, machine) == reservation.domain:
                 gpus += cluster.most_on(head, machine)  # what else it takes there may be missing too
         return gpus
 
@@ -265,7 +267,7 @@ class EasyBackfill(Policy):
         weighing.end()
         return reservation
 
-    def _candidate(self, queue: Queue, head: Job, free: i64, stands: Reservation, now: float) -> Job | None:
+    def _candidate(self, queue: Queue, head: Job, free: i64, reservation: Reservation, now: float) -> Job | None:
         """The first job behind the head that fits now and, as far as can be told yet, leaves its reservation."""
         candidate: Job | None = None
         for group in queue.classes:
@@ -273,7 +275,7 @@ class EasyBackfill(Policy):
                 break
             if queue.is_closed(group) or not group.jobs:
                 continue
-            job = self._first(group, head, INFINITY if stands.leaves(group) else stands.at_s - now)
+            job = self._first(group, head, INFINITY if reservation.leaves(group) else reservation.at_s - now)
             if job is not None and (candidate is None or job.index < candidate.index):
                 candidate = job
         return candidate

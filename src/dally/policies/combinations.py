@@ -113,7 +113,7 @@ SRSF: Final = NamedPolicy("srsf", _predicted(SmallestRemaining, _any_event), "re
 LAS: Final = NamedPolicy("las", _composed(LeastAttained, _leased), "attained GPU-time", FIT, "lease end", NOTHING, TIRESIAS, (LEASE, TIER))
 THEMIS: Final = NamedPolicy("themis", _themis, "finish-time fairness", "best fit, bids by tier", "lease end", DURATIONS, MAHAJAN, (LEASE._replace(default=1200.0), FAIRNESS, TIER))
 SLURM_SWITCHES: Final = NamedPolicy("slurm-switches", _placed(_switches), "submit time", "one machine, or one leaf switch for a while", "never", NOTHING, SLURM, (MAX_WAIT,))
-KUEUE_PREFERRED: Final = NamedPolicy("kueue-preferred", _placed(_pods(False)), "submit time", "wanted tier, else above", "never", NOTHING, KUEUE, (REQUESTED_TIER,))
-KUEUE_REQUIRED: Final = NamedPolicy("kueue-required", _placed(_pods(True)), "submit time", "wanted tier only", "never", NOTHING, KUEUE, (REQUESTED_TIER,))
+KUEUE_PREFERRED: Final = NamedPolicy("kueue-preferred", _placed(_pods(False)), "submit time", "requested tier, else above", "never", NOTHING, KUEUE, (REQUESTED_TIER,))
+KUEUE_REQUIRED: Final = NamedPolicy("kueue-required", _placed(_pods(True)), "submit time", "requested tier only", "never", NOTHING, KUEUE, (REQUESTED_TIER,))
 LWF: Final = NamedPolicy("lwf", _lwf, "remaining GPU-time", "least loaded machines (LWF-κ)", "never", DURATIONS, WANG, (KAPPA, TIER))
 # fmt: on

@@ -81,20 +81,20 @@ def emptiest_machines(cluster: Cluster, gpus: i64) -> Allocation:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class GandivaPolicy(ConsolidatingPolicy):
-    """Jobs take turns; when GPUs are left over, gangs that are spread farther than need be move closer.
+    """Jobs run in time slices; when GPUs are left over, gangs that are spread farther than necessary move closer.
 
-    Xiao et al., Gandiva, OSDI 2018. The paper is about early feedback: all jobs of a search begin at once and take
-    turns, jobs are packed and moved as their measured progress suggests, and the cluster is better used. It has no
-    order by length, so long jobs delay short ones only by their turns, and a mean JCT is not what it is after. Its
-    jobs are suspended and resumed at the boundary of a mini-batch, when they hold least GPU memory: it reports
-    suspend and resume within 100 ms for typical image models and up to 1 s for large language models, and rests
-    its slices of 60 s on it. So a turn that ends costs `suspend_s` here (0.5 s by default, never more than the
-    run's own price), whatever the size of the gang; a failed machine costs the run's price. We depart from it:
-    moving a gang costs the same, and a gang moves whenever a closer tier has room, not when its measured
-    throughput would gain. And gangs are held at their closest tier; `tier=any` lets them go anywhere, as the paper
-    does: where jobs queue that form had the higher mean JCT in every cell that we ran, up to 3.5 times on
-    slow networks, and where none does both are level within 0.2 %. We could not do packing, or let gangs grow and
-    shrink: jobs of our traces have a fixed demand and no record of GPU memory.
+    Xiao et al., Gandiva, OSDI 2018. The paper is about early feedback: all jobs of a search begin at once and share
+    GPUs in time slices, and jobs are packed and moved as their measured progress suggests. It has no order by
+    length, so a long job delays short ones only by its slices, and a low mean JCT is not its aim. Its jobs are
+    suspended and resumed at the boundary of a mini-batch, when they hold least GPU memory: the paper reports
+    suspend and resume within 100 ms for typical image models and up to 1 s for large language models, and derives
+    its slices of 60 s from that. So the end of a slice costs `suspend_s` here (0.5 s by default, never more than
+    the run's own price), whatever the size of the gang; a failed machine costs the run's price. Departures: moving
+    a gang costs the same, and a gang moves whenever a closer tier has room, not when its measured throughput would
+    gain. Gangs are held at their closest tier; `tier=any` lets them go anywhere, as the paper does. In every cell
+    that we ran where jobs queue, `tier=any` had the higher mean JCT, up to 3.5 times on slow networks; where no job
+    queues, both are level within 0.2 %. Packing, growing and shrinking are left out: jobs of our traces have a
+    fixed demand and no record of GPU memory.
     """
 
     def __init__(self, order: Order, placement: Placement, preemption: Preemption, suspend_s: float) -> None:
@@ -163,10 +163,10 @@ def _gandiva(settings: Settings) -> Policy:
 
 
 GANDIVA: Final = NamedPolicy(
-    "gandiva", _gandiva, "taking turns", "machines by gang size", "time slices, migration", NOTHING,
+    "gandiva", _gandiva, "round robin", "machines by gang size", "time slices, migration", NOTHING,
     "Xiao et al., Gandiva, OSDI 2018",
     (
-        Param("slice_s", 60.0, "seconds that a turn lasts", 1e-3, period=True),
+        Param("slice_s", 60.0, "seconds that a time slice lasts", 1e-3, period=True),
         Param("suspend_s", 0.5, "seconds to suspend and resume a gang of any size; inf: the run's own price"),
         TIER._replace(default=CLOSEST),
     ),

@@ -88,7 +88,7 @@ class GavelOfTypes(GavelPolicy):
                 pool.repair(machine)
         elif kind == events.UNSCHEDULABLE:
             for pool in self._pools:
-                pool.withhold(machine, int(event.gpus))
+                pool.set_aside(machine, int(event.gpus))
         else:
             super().on(event)
 

@@ -43,17 +43,19 @@ class LongestWaitFirst(Order):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class PaperDally(Policy):
-    """Offers GPUs, those of ended leases among them, down the order; each job takes or declines.
+    """Offers free GPUs and those of ended leases to jobs in order; each job accepts or declines.
 
     Sharma et al., arXiv 2401.16492, as its authors' code does it. At the end of its lease a gang gives its GPUs
-    back and its wait begins at 0: it declines all that it would decline after no wait, even where it just sat.
+    back and its wait begins at 0: it declines all that it would decline after no wait, even the placement that it
+    just had.
 
-    The GPUs of all leases that end at one instant are dealt out anew with the free ones, best fit down the order:
-    a gang that gets its own back renews, and one that fits better elsewhere moves, at the price of a restart. That
-    packing is worth about 5 % of the mean JCT (8 synthetic streams on each of two networks: −4 % and −6 %).
+    The GPUs of all leases that end at one instant are assigned again together with the free ones, best fit in
+    order: a gang that gets its own GPUs back renews, and one that fits better elsewhere moves, at the price of a
+    restart. That packing is worth about 5 % of the mean JCT (8 synthetic streams on each of two networks: −4 % and
+    −6 %).
 
-    Where we depart from it: a gang whose lease ended comes after one of the same score that waits, and no tier is
-    refused by a job that would take a farther one.
+    Departures: at equal scores, a waiting gang comes before one whose lease ended, and a job that would accept a
+    farther tier never declines a closer one.
     """
 
     def __init__(self, order: Order, placement: DelayPlacement, lease_s: float) -> None:
@@ -133,7 +135,7 @@ class PaperDally(Policy):
             held = job.allocation
             if held is None or (index in own and sorted(held.parts()) == sorted(own[index].parts())):
                 continue
-            self._tell_loss(job, placings, now, cluster)
+            self._record_loss(job, placings, now, cluster)
             yield Preempt(job)
         self._ended.clear()
         for job, allocation in placings:
@@ -172,7 +174,9 @@ class PaperDally(Policy):
         trial.undo()
         return placings
 
-    def _tell_loss(self, loser: Job, placings: list[tuple[Job, Allocation]], now: float, cluster: Cluster) -> None:
+    def _record_loss(
+        self, loser: Job, placings: list[tuple[Job, Allocation]], now: float, cluster: Cluster
+    ) -> None:
         """Record why it stops: too far apart, another job, or a better fit elsewhere."""
         if self._patience_s(loser, loser.tier, now, cluster) > 0.0:
             self.reasons.gave_up(loser)
@@ -243,7 +247,7 @@ class PaperDally(Policy):
                 continue
             cluster.focus_on(group.signature)
             tier = self._delay.offered(cluster, group.gpus, group.group)
-            self._tell(group, tier, now, cluster)
+            self._record_offer(group, tier, now, cluster)
             if tier <= cluster.closest_tier_of(group.gpus, group.group, group.signature):
                 continue
             patience_s = self._delay.patience_s(cluster, tier, group.gpus, group.group, now, group.signature)
@@ -255,7 +259,7 @@ class PaperDally(Policy):
                 if now < moment_s:
                     self._wakeups.add(moment_s)
 
-    def _tell(self, group: DemandClass, tier: i64, now: float, cluster: Cluster) -> None:
+    def _record_offer(self, group: DemandClass, tier: i64, now: float, cluster: Cluster) -> None:
         timers_s: vec[float] = vec[float]()
         for above in range(1, cluster.root + 1):
             patience_s = self._delay.patience_s(cluster, above, group.gpus, group.group, now, group.signature)

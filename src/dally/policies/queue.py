@@ -108,7 +108,7 @@ class Queue:
         if cluster is not None and cluster.feasibility is not None:
             cluster.focus(job)
 
-    def everybody(self) -> list[Job]:
+    def all_jobs(self) -> list[Job]:
         """The same of all tenants, whoever it is open for."""
         return _in_order(self._all)
 

@@ -28,7 +28,7 @@ from dally.policies.queue import DemandClass
 
 RESERVED: Final = "the GPUs that are reserved for it"
 ENDS: Final = "running jobs end or are preempted"
-NOBODY: Final = (-1, INFINITY, False)
+NO_HEAD: Final = (-1, INFINITY, False)
 
 
 class Reason(NamedTuple):
@@ -101,11 +101,11 @@ class Reasons:
             row.timers_s = append(row.timers_s, idle_gpu_s)
         self._rows.append(row)
 
-    def moved(self, job: Job, for_whom: Job | None, cost_s: float, saved_s: float) -> None:
+    def moved(self, job: Job, winner: Job | None, cost_s: float, saved_s: float) -> None:
         """A running job moves, out of somebody's way or to a faster place; what that costs and saves it."""
         row = Decision(MOVE, job)
-        if for_whom is not None:
-            row.other = for_whom.index
+        if winner is not None:
+            row.other = winner.index
         row.timers_s = vec[float]([cost_s, saved_s])
         self._rows.append(row)
 
@@ -145,14 +145,14 @@ class Reasons:
 
     def blocks(self, job: Job) -> None:
         """The job is first in the queue and does not fit: nobody behind it is offered anything."""
-        if int(job.index) != self._first.get(int(self.tenant), NOBODY)[0]:
+        if int(job.index) != self._first.get(int(self.tenant), NO_HEAD)[0]:
             self._first[int(self.tenant)] = (int(job.index), INFINITY, True)
             self._rows.append(Decision(HEAD, job))
 
     def reserved(self, job: Job | None, from_s: float) -> None:
         """GPUs are kept for the job from then on; infinity: as soon as there are enough."""
         first = (int(job.index) if job is not None else -1, from_s, False)
-        if first != self._first.get(int(self.tenant), NOBODY):
+        if first != self._first.get(int(self.tenant), NO_HEAD):
             self._first[int(self.tenant)] = first
             row = Decision(RESERVE, job)
             row.value = from_s
@@ -182,7 +182,7 @@ class Reasons:
             return Reason("nothing: it does not wait", NEVER, "")
         if int(job.index) in self._deferred:
             return Reason("the policy to admit it", INFINITY, "jobs before it leave")
-        first, from_s, blocks = self._first.get(int(job.tenant), NOBODY)
+        first, from_s, blocks = self._first.get(int(job.tenant), NO_HEAD)
         if job.index == first:
             return Reason("enough free GPUs, and blocks the others" if blocks else RESERVED, from_s)
         group = self._offers.get(int(job.slot_class))
@@ -192,7 +192,7 @@ class Reasons:
             return Reason("the first in the queue to start, which does not fit")
         if self._round_s >= 0.0:
             return Reason("the next round", self._round_s)
-        return Reason("enough free GPUs in its turn")
+        return Reason("the jobs ahead of it, and enough free GPUs")
 
 
 picklable(Reasons)
@@ -206,7 +206,7 @@ def _declined(job: Job, group: DemandClass) -> Reason:
     delay_s = group.offered_timers_s[tier - 1] if tier > 0 else 0.0
     until_s = job.delay_until_s if job.delay_until_s >= 0.0 else job.lost_s + delay_s
     if until_s <= job.lost_s:
-        return Reason(f"its turn to take GPUs of one domain of tier {int(tier)}")
+        return Reason(f"the jobs ahead of it; then GPUs of one domain of tier {int(tier)}")
     return Reason(f"closer GPUs than one domain of tier {int(tier)}", until_s, "closer GPUs become free")
 
 

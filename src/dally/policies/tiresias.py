@@ -72,7 +72,7 @@ PARAMS: Final = (
     Param(
         "promote",
         float("inf"),
-        "a job that waited so many times as long as it ran returns to the first queue; inf: never",
+        "a job that waited this many times as long as it ran returns to the first queue; inf: never",
     ),
     Param("skew", 0.29, "largest tensor ÷ model from which on gangs stay together; above 1: none do"),
     Param("learn_from", 10, "finished jobs from which on limits and indices are learnt", 1),

@@ -56,8 +56,8 @@ class Attention(nn.Module):  # type: ignore[misc]
 def rotated(x: Any, cos: Any, sin: Any) -> Any:
     """Heads turned by their positions' angles."""
     one, other = x.chunk(2, dim=-1)
-    turned = torch.cat((one * cos - other * sin, one * sin + other * cos), dim=-1)
-    return turned.to(x.dtype)
+    result = torch.cat((one * cos - other * sin, one * sin + other * cos), dim=-1)
+    return result.to(x.dtype)
 
 
 class Gated(nn.Module):  # type: ignore[misc]

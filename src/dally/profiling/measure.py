@@ -45,10 +45,10 @@ def where(device: str) -> dict[str, str]:
 def _driver() -> str:
     request = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
-        said = subprocess.run(request, capture_output=True, text=True, timeout=30, check=True).stdout
+        output = subprocess.run(request, capture_output=True, text=True, timeout=30, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return said.strip().splitlines()[0]
+    return output.strip().splitlines()[0]
 
 
 def step_flops(training: Training) -> int:

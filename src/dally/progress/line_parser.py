@@ -25,7 +25,7 @@ def parse_line(raw: str) -> LineProgress | None:
     """What the line says of the progress of training; None: nothing, as of most lines and of all other programs."""
     for part in overwritten(raw):
         progress = _parse(without_prefix(part))
-        if progress is not None and progress.says_something():
+        if progress is not None and progress.is_known():
             return progress
     return None
 

@@ -14,7 +14,7 @@ class LineProgress(NamedTuple):
     epochs: int | None = None
     s_per_step: float | None = None
 
-    def says_something(self) -> bool:
+    def is_known(self) -> bool:
         """Whether any of it is known."""
         return any(value is not None for value in self)
 

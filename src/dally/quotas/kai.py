@@ -50,7 +50,7 @@ def _quota(path: Path, thing: KubeThing, inner: bool, notes: dict[str, None]) ->
             continue
         if value < 0.0 and (value != -1.0 or key not in ("quota", "limit")):
             raise gpu.wrong(
-                key, "must not be negative" + (", but for -1: no bound" if key in ("quota", "limit") else "")
+                key, "must not be negative" + (", except -1: no bound" if key in ("quota", "limit") else "")
             )
         amounts[key] = INFINITY if value < 0.0 else value
     limit, weight = amounts.get("limit", INFINITY), amounts.get("overQuotaWeight", 1.0)

@@ -116,7 +116,7 @@ def _parents(rows: list[_Row], notes: dict[str, None]) -> dict[str, str]:
     if any(field.get("ParentName") for field in named.values()):
         return {name.strip(): field["ParentName"] for name, field in named.items()}
     if not any(name.startswith(" ") for name in named):
-        notes["accounts stand side by side: `sacctmgr show assoc tree -P` tells who belongs to whom"] = None
+        notes["the accounts are a flat list: `sacctmgr show assoc tree -P` shows the hierarchy"] = None
         return {name: ROOT for name in named if name != ROOT}
     result: dict[str, str] = {}
     open_accounts: list[str] = []

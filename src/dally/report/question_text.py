@@ -102,7 +102,7 @@ def saving_parts(values: Values) -> Iterator[str | TextTable]:
 
 
 TRIAL_HEADS = ("mean wait", "p95 wait", "mean job waits", "90 % interval")
-INTERVAL = "Intervals: days of the record, or twentieths of a shorter one, drawn anew."
+INTERVAL = "Intervals: days of the record, or twentieths of a shorter one, resampled."
 
 
 def _trial(one: Values) -> list[str]:

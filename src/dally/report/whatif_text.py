@@ -28,7 +28,7 @@ GROUPS = {"queues": "queue", "users": "user", "accounts": "account", "partitions
 GROUP_HEADS = (
     "jobs", "GPU-hours", "saved", "", "mean wait", "new", "mean JCT", "new", "better off", "worse off",
 )  # fmt: skip
-NO_LOSERS = "Nobody loses: no job takes more than 5 % and one minute longer."
+NO_LOSERS = "No job loses: none takes more than 5 % and one minute longer."
 
 
 class VerdictCell(NamedTuple):

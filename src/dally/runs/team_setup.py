@@ -185,9 +185,9 @@ def _impossible(job: Job, types: list[str], topology: Topology) -> str:
     sizes = [sum(_size(part, topology, partition) for part in kind.split(MIX)) for kind in names]
     if job.gpus <= max(sizes, default=0):
         return ""
-    wants = f"{int(job.gpus)} GPUs of type {job.gpu_type or 'any, but of one'}{where}"
+    request = f"{int(job.gpus)} GPUs of type {job.gpu_type or 'any, but of one'}{where}"
     has = ", ".join(f"{_size(kind, topology, partition)} {kind}" for kind in types)
-    return f"gpu_type: asks for {wants} and there are {has}"
+    return f"gpu_type: asks for {request} and there are {has}"
 
 
 def _over_limit(job: Job, types: list[str], queue: str, tree: QueueTree) -> str:

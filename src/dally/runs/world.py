@@ -145,7 +145,7 @@ class World:
         return state
 
     def consent(self) -> Consent | None:
-        """Who may be preempted or moved; None: everybody, as the policy decides."""
+        """Who may be preempted or moved; None: all jobs, as the policy decides."""
         rules = read_rules("preempt", self.config.preempt)
         return None if rules is None else Consent(rules, self.costs.checkpoint_every_s)
 

@@ -295,7 +295,7 @@ def bar_of_runs(desired: bool | None) -> Iterator[Callable[[Headway], None] | No
             if not tasks:  # what an earlier call finished says nothing about how fast this one is
                 tasks.append(bar.add_task("", total=now.total, completed=now.resumed, notes=""))
             notes = [f"{now.failed} failed"] if now.failed else []
-            notes += [f"{now.resumed} kept from before"] if now.resumed else []
+            notes += [f"{now.resumed} from an earlier call"] if now.resumed else []
             bar.update(tasks[0], completed=now.done, notes=", ".join(notes))
 
         yield show

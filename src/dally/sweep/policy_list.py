@@ -66,13 +66,13 @@ def _all() -> list[Chosen]:
         try:
             result.append(_read(name))
         except MissingExtraError as error:
-            _tell_missing(name, str(error))
+            _warn_missing(name, str(error))
     return result
 
 
 @cache
-def _tell_missing(name: str, why: str) -> None:
-    """Say it once."""
+def _warn_missing(name: str, why: str) -> None:
+    """Once per policy and cause."""
     logging.getLogger("dally").warning("dally: all: without %s: %s", name, why)
 
 

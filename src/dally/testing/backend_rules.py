@@ -79,7 +79,7 @@ class BackendBench:
     def job(self, job_id: str) -> ObservedJob | None:
         """As the backend tells of it now."""
         result = [job for job in self.backend.snapshot().jobs if job.job_id == job_id]
-        require("snapshot", len(result) <= 1, f"job {job_id} stands {len(result)} times in a snapshot")
+        require("snapshot", len(result) <= 1, f"job {job_id} appears {len(result)} times in a snapshot")
         return result[0] if result else None
 
     def become(self, job_id: str, state: str, placement: Placement) -> ObservedJob:

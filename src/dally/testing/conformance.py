@@ -44,10 +44,10 @@ def _on_examples(strategy: SearchStrategy[Case], check: Callable[[Case], None], 
         suppress_health_check=list(HealthCheck),
     )
     @given(strategy)
-    def keeps_the_rules(case: Case) -> None:
+    def follows_the_rules(case: Case) -> None:
         check(case)
 
-    keeps_the_rules()
+    follows_the_rules()
 
 
 def check_case(case: Case, make: Callable[[], Policy]) -> None:

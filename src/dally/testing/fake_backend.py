@@ -27,7 +27,7 @@ class FakeBackend(JobByJob):
         self.stop_s = stop_s
         self.failing = ""  # what every call answers, if anything
         self.refusing: set[str] = set()  # jobs that it will not start
-        self.keeping: set[str] = set()  # jobs that it will not stop
+        self.unstoppable: set[str] = set()  # jobs that it will not stop
         self.blocking: dict[str, str] = {}  # jobs that its own rules keep from starting, and which
         self.ending: set[str] = set()  # jobs that end at the very moment they are told to stop
         self.gone: set[str] = set()  # machines that it no longer tells of
@@ -115,7 +115,7 @@ class FakeBackend(JobByJob):
         if job.state == base.RUNNING and job_id in self.ending:
             self._become(job_id, base.FINISHED)
             return
-        if job_id in self.keeping:
+        if job_id in self.unstoppable:
             raise base.BackendError(f"job {job_id} stays where it is")
         if job.state == base.RUNNING:
             self.left_s[job_id] -= self.now_s - self._since_s[job_id]

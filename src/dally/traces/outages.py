@@ -60,7 +60,7 @@ def _read_faults(path: Path, machines: Mapping[str, int]) -> list[tuple[int, flo
     servers = [*result, *(f"server {number}" for number in range(len(result), SERVERS))]
     count = len(set(machines.values()))
     if count > len(servers):
-        problem = f"tells of {len(servers)} servers and the cluster has {count} machines"
+        problem = f"lists {len(servers)} servers and the cluster has {count} machines"
         raise at(path, None, None, f"{problem}; --failure-rate is for any number")
     servers.sort(key=lambda name: sha256(name.encode()).digest())
     drawn = enumerate(servers[:count])

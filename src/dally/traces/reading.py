@@ -207,7 +207,7 @@ def _unlike(reading: Reading, known: Format) -> Iterator[TraceRow]:
         if len(seen) < count:
             again = known.rows(Reading(reading.path, clock=reading.clock))
             first = next(earlier.line for earlier in again if earlier.job_id == row.job_id)
-            raise at(reading.path, row.line, "job_id", f"{row.job_id!r} stands already in line {first}")
+            raise at(reading.path, row.line, "job_id", f"{row.job_id!r} is already in line {first}")
         yield row
 
 

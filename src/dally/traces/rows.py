@@ -27,7 +27,7 @@ PART: Final = "that are parts of a job"
 # What had to be assumed of a job.
 EARLY: Final = "started before they were submitted: no wait assumed"
 FRACTIONS: Final = "asked for fractions of GPUs: rounded up"
-REPEATED: Final = "stand in the file twice: taken once"
+REPEATED: Final = "are in the file twice: counted once"
 
 
 class TraceRow(NamedTuple):

@@ -20,7 +20,7 @@ class Writer(NamedTuple):
     """How a format is written, and what of a job beyond id, submission, GPUs and duration it can hold."""
 
     pieces: Callable[[History], Iterable[str]]
-    keeps: tuple[str, ...]
+    optional_fields: tuple[str, ...]
     whole_seconds: bool
 
 
@@ -70,7 +70,7 @@ def losses(history: History, name: str) -> list[str]:
     dropped = [
         field
         for field in FIELDS
-        if field not in writer.keeps and any(getattr(row.spec, field) for row in history.rows)
+        if field not in writer.optional_fields and any(getattr(row.spec, field) for row in history.rows)
     ]
     result = [f"{name} cannot hold {' or '.join(dropped)}: left out"] if dropped else []
     rounded = sum(not _is_whole(row) for row in history.rows) if writer.whole_seconds else 0

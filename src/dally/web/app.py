@@ -29,7 +29,8 @@ from dally.web.site import Site
 
 LONGEST: Final = 500  # characters of a problem
 ABOUT: Final = (
-    "Who waits, why and until when; who runs where; submitting, holding, cancelling. Times are seconds since 1970."
+    "Which jobs wait, why and until when; where jobs run; submitting, holding, cancelling. "
+    "Times are seconds since 1970."
 )
 
 log = structlog.get_logger("dally")
@@ -104,8 +105,8 @@ async def _invalid(_request: Request, error: Exception) -> JSONResponse:
     record = []
     for one in error.errors():
         where = ".".join(str(part) for part in one["loc"] if part not in ("body", "query", "path"))
-        said = PATTERNS.get(one.get("ctx", {}).get("pattern", ""), one["msg"])
-        record.append(f"{where}: {said}" if where else str(said))
+        text = PATTERNS.get(one.get("ctx", {}).get("pattern", ""), one["msg"])
+        record.append(f"{where}: {text}" if where else str(text))
     return _problem(422, "; ".join(record))
 
 

@@ -91,10 +91,10 @@ class StatusGauges(Collector):
         """Those of this moment."""
         status, daemon = self._service.daemon.status, self._service.daemon
         yield _gauge("dally_gpus", "GPUs of the cluster", status.gpus)
-        yield _gauge("dally_free_gpus", "GPUs that nobody holds", status.free_gpus)
+        yield _gauge("dally_free_gpus", "GPUs that no job holds", status.free_gpus)
         yield _gauge("dally_cycle", "Cycles since the daemon began", status.cycle)
         yield _gauge("dally_cycle_time_seconds", "When the latest cycle was, in seconds since 1970", status.wall_s)
-        yield _gauge("dally_failing", "Whether the latest cycle did not come about", float(bool(daemon.failing)))
+        yield _gauge("dally_failing", "Whether the latest cycle failed", float(bool(daemon.failing)))
         yield _gauge("dally_problems", "Problems of the latest cycle", len(status.problems))
         yield _by("dally_jobs", "Jobs by state", ("state",), Tally((line.state,) for line in status.jobs))
         waiting: Tally[tuple[str, ...]] = Tally(
@@ -103,7 +103,7 @@ class StatusGauges(Collector):
         yield _by("dally_queue_jobs", "Waiting jobs by reason and demand", ("reason", "gpus"), waiting)
         yield _by("dally_nodes", "Machines by state", ("state",), Tally((node.state,) for node in status.nodes))
         yield _by(
-            "dally_failed_cycles", "Cycles that did not come about, by whose fault it was", ("what",),
+            "dally_failed_cycles", "Failed cycles by cause", ("what",),
             Tally({(what,): count for what, count in daemon.failures.items()}),
         )  # fmt: skip
         yield self._slots(status)

@@ -69,8 +69,8 @@ class LimitedProtocol(H11Protocol):
         super().__init__(**options)
         self._connections = connections
         self._peer: Peer | None = None
-        self._asking = _Deadline()  # for the headers of a request
-        self._taking = _Deadline()  # for what was written
+        self._header_deadline = _Deadline()  # for the headers of a request
+        self._write_deadline = _Deadline()  # for what was written
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -81,12 +81,12 @@ class LimitedProtocol(H11Protocol):
             return
         self._peer = peer
         self.app_state = {**self.app_state, "peer": peer}
-        self._asking.begin(self.loop, HEADERS_WITHIN_S, self.transport)
+        self._header_deadline.begin(self.loop, HEADERS_WITHIN_S, self.transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._asking.end()
-        self._taking.end()
+        self._header_deadline.end()
+        self._write_deadline.end()
         if self._peer is not None:
             self._connections.leave(self._peer)
             self._peer = None
@@ -96,14 +96,14 @@ class LimitedProtocol(H11Protocol):
             return
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
-            self._asking.end()
+            self._header_deadline.end()
         else:  # a request has begun to come
-            self._asking.begin(self.loop, HEADERS_WITHIN_S, self.transport)
+            self._header_deadline.begin(self.loop, HEADERS_WITHIN_S, self.transport)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._taking.begin(self.loop, TAKEN_WITHIN_S, self.transport)
+        self._write_deadline.begin(self.loop, TAKEN_WITHIN_S, self.transport)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._taking.end()
+        self._write_deadline.end()

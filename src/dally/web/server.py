@@ -46,7 +46,7 @@ class ApiServer:
         self.access = Access(TokenCache(service.store), config)
         if not is_loopback(host) and not self.access.tokens.known:
             raise InputError(
-                f"--listen {config.listen}: nobody could ask there, as there is no token; "
+                f"--listen {config.listen}: no client could use it, as there is no token; "
                 "make one with `dally token add NAME --role operator`"
             )
         self._app = make_app(service, self.access)

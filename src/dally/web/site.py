@@ -51,7 +51,7 @@ def ended_jobs(
     return int(total), [_job(row, clock, tiers) for row in rows]
 
 
-def whose(caller: Caller, user: str | None) -> str | None:
+def visible_user(caller: Caller, user: str | None) -> str | None:
     """The user whose jobs are asked for, as far as they are the caller's business; None: everybody's."""
     return user if caller.sees("") else caller.user
 

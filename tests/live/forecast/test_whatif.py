@@ -91,8 +91,8 @@ def test_figures_are_those_of_a_simulation_of_the_same_jobs() -> None:
         assert told["preemptions"] == 0.0
     assert (found.jobs, found.better, found.worse) == (4, 3, 0)
     assert {one.job_id for one in found.winners} == {"j1", "j2", "j3"}
-    assert found.headline.startswith("fifo, +1 rack instead of fifo: those who wait now wait ")
-    assert "Nobody new comes" in found.notes[0]
+    assert found.headline.startswith("fifo, +1 rack instead of fifo: jobs that wait now wait ")
+    assert "No new jobs arrive" in found.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_the_same_on_both_sides_differs_in_nothing(policy: str, network: str) ->
     assert now.content() == before  # and the present is as it was
     assert {(one.change, one.low, one.high) for one in found.figures} == {(0.0, 0.0, 0.0)}
     assert found.headline.startswith(
-        f"{policy}, as it is: those who wait now wait as long on average; the mean job"
+        f"{policy}, as it is: jobs that wait now wait as long on average; the mean job"
     )
     assert found.headline.endswith("takes as long, newcomers take as long.")
     assert found == now.ask(Change(policy=policy), PAST)
@@ -125,7 +125,7 @@ def test_jobs_of_a_rack_that_goes_wait_again() -> None:
     assert figures(found)["waiting_s"] == (0.0, 500.0)
     assert [one.job_id for one in found.losers] == ["j1"]
     assert found.headline.startswith(
-        "fifo, -1 rack instead of fifo: nobody waits now; the mean job takes 8.3 min longer"
+        "fifo, -1 rack instead of fifo: no job waits now; the mean job takes 8.3 min longer"
     )
     with pytest.raises(InputError, match="job 'j0' asks for 16 GPUs and the cluster would have 8"):
         check_sizes([("j0", 16)], changed(Change(cluster_delta="-3 machines"), now.side))
@@ -210,7 +210,9 @@ def test_work_done_counts() -> None:
 
 def test_a_horizon_missed_by_less_than_is_shown_is_not_said() -> None:
     assert shorter_note(2.999 * 86400.0, 3 * 86400.0) == []
-    assert shorter_note(2 * 86400.0, 3 * 86400.0) == ["Futures go 2 d ahead, not 3 d: there was no more time."]
+    assert shorter_note(2 * 86400.0, 3 * 86400.0) == [
+        "Futures cover 2 d instead of 3 d: the time limit was reached."
+    ]
 
 
 def test_time_that_is_up_is_said() -> None:
@@ -218,7 +220,7 @@ def test_time_that_is_up_is_said() -> None:
     short = Effort(most=1000, horizon_s=3 * 86400.0, cpu_s=1.0)
     found = now.ask(Change("fifo"), PAST, short)
     assert 1 <= found.samples < 1000
-    assert any("there was no more time" in note for note in found.notes)
+    assert any("the time limit was reached" in note for note in found.notes)
     with pytest.raises(InputError, match="of CPU"):
         now.ask(Change("fifo"), PAST, replace(short, cpu_s=0.0))
 

@@ -45,7 +45,7 @@ def test_nothing_was_kept_there(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "dally", "shadow", "--folder", str(tmp_path)]
     told = subprocess.run(words, capture_output=True, text=True, check=False)
     assert told.returncode == 2
-    assert told.stderr == f"dally: --folder {tmp_path}: no daemon has kept anything there\n"
+    assert told.stderr == f"dally: --folder {tmp_path}: no daemon has stored anything there\n"
 
 
 def test_it_is_written_once_a_day(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -41,7 +41,7 @@ def bench(tmp_path: Path) -> Bench:
 def test_a_held_job_has_its_gpus_until_the_backend_stops_it(bench: Bench) -> None:
     kept, other = bench.submit(8, 5000.0), bench.submit(8, 100.0)
     bench.cycle()
-    bench.backend.keeping.add(kept)
+    bench.backend.unstoppable.add(kept)
     hold(bench, kept)
     bench.go_on(10.0)
     assert f"preempt of job {kept}: job {kept} stays where it is" in bench.cycle()
@@ -50,7 +50,7 @@ def test_a_held_job_has_its_gpus_until_the_backend_stops_it(bench: Bench) -> Non
     bench.go_on(10.0)
     assert bench.books() == {kept: "running", other: "waiting"}
     bench.agree()
-    bench.backend.keeping.clear()
+    bench.backend.unstoppable.clear()
     bench.go_on(15.0)
     assert bench.books() == {kept: "held", other: "running"}
     assert bench.scheduler.roster.jobs[kept].preemptions == 1
@@ -59,12 +59,12 @@ def test_a_held_job_has_its_gpus_until_the_backend_stops_it(bench: Bench) -> Non
 def test_a_job_released_before_it_stopped_runs_on(bench: Bench) -> None:
     job = bench.submit(8, 5000.0)
     bench.cycle()
-    bench.backend.keeping.add(job)
+    bench.backend.unstoppable.add(job)
     hold(bench, job)
     bench.go_on(10.0)
     release(bench, job)
     bench.go_on(5.0)
-    bench.backend.keeping.clear()
+    bench.backend.unstoppable.clear()
     bench.go_on(100.0)
     assert (bench.books(), len(bench.backend.starts)) == ({job: "running"}, 1)
 
@@ -91,10 +91,10 @@ def test_a_job_that_is_no_longer_ours_is_not_stopped(bench: Bench) -> None:
 def test_a_job_that_stopped_being_ours_while_it_was_told_to_stop_is_left_alone(bench: Bench) -> None:
     job = bench.submit(8, 5000.0)
     bench.cycle()
-    bench.backend.keeping.add(job)
+    bench.backend.unstoppable.add(job)
     hold(bench, job)
     bench.cycle()
-    bench.backend.keeping.clear()
+    bench.backend.unstoppable.clear()
     bench.backend.jobs[job] = replace(bench.backend.jobs[job], managed=False)
     bench.go_on(50.0)
     assert (bench.states(), bench.books()) == ({job: base.RUNNING}, {job: "running"})
@@ -104,13 +104,13 @@ def test_what_a_policy_may_not_stop_is_given_back_and_left_alone_for_a_while(tmp
     bench = Bench(tmp_path, FakeBackend(1, 1, 8), "srtf")
     long = bench.submit(8, 50_000.0)
     bench.cycle()
-    bench.backend.keeping.add(long)
+    bench.backend.unstoppable.add(long)
     short = bench.submit(8, 20.0)
     bench.go_on(200.0)
     assert bench.books() == {long: "running", short: "waiting"}
     bench.go_on(300.0)
     assert [row["kind"] for row in events(bench.store) if row["job_id"] == long].count("preempt") == 1
-    bench.backend.keeping.clear()
+    bench.backend.unstoppable.clear()
     bench.go_on(1000.0)
     assert bench.states() == {long: base.RUNNING, short: base.FINISHED}
 
@@ -154,7 +154,7 @@ def meddle(chance: random.Random, bench: Bench) -> None:
     job_id = chance.choice(sorted(backend.jobs) or [""])
     what = chance.random()
     if what < 0.15:
-        backend.keeping ^= {job_id}
+        backend.unstoppable ^= {job_id}
     elif what < 0.25:
         backend.refusing ^= {job_id}
     elif what < 0.35 and job_id in bench.scheduler.roster.jobs:
@@ -189,11 +189,11 @@ def test_where_one_cannot_be_stopped_another_gives_way(policy: str, why: str, tm
         (machine,) = bench.backend.jobs[worst].placement
         bench.backend.drain(machine, "fans")
     elif why == "held":
-        bench.backend.keeping.add(worst)
+        bench.backend.unstoppable.add(worst)
         hold(bench, worst)
         bench.cycle()
     else:
-        bench.backend.keeping.add(worst)
+        bench.backend.unstoppable.add(worst)
     short = bench.submit(8, 500.0)
     bench.go_on(400.0)
     if why == "not ours":

@@ -56,7 +56,7 @@ class World(Bench):
         elif what == "refuse start":
             backend.refusing ^= {job_id}
         elif what == "refuse stop":
-            backend.keeping ^= {job_id}
+            backend.unstoppable ^= {job_id}
         elif what == "block" and job_id:
             if backend.blocking.pop(job_id, None) is None:
                 backend.blocking[job_id] = "limit"
@@ -93,11 +93,11 @@ class World(Bench):
 
     def _refuse_all(self) -> None:
         """Every order of this cycle is refused."""
-        refusing, keeping = set(self.backend.refusing), set(self.backend.keeping)
+        refusing, unstoppable = set(self.backend.refusing), set(self.backend.unstoppable)
         self.backend.refusing |= set(self.backend.jobs)
-        self.backend.keeping |= set(self.backend.jobs)
+        self.backend.unstoppable |= set(self.backend.jobs)
         self.cycle()
-        self.backend.refusing, self.backend.keeping = refusing, keeping
+        self.backend.refusing, self.backend.unstoppable = refusing, unstoppable
 
     def restart(self) -> None:
         """Only what is in the store and in the backend survives."""
@@ -115,7 +115,7 @@ class World(Bench):
     def calm(self) -> None:
         """Nothing is refused, blocked or held any more, and all machines are up."""
         backend = self.backend
-        backend.refusing, backend.keeping, backend.ending = set(), set(), set()
+        backend.refusing, backend.unstoppable, backend.ending = set(), set(), set()
         backend.blocking = {}
         for name in backend.topology().names[0]:
             backend.set_machine(name, base.UP)

@@ -37,13 +37,13 @@ def test_equal_jobs_are_never_preempted_with_alike(
 def test_jobs_are_told_apart_once_one_has_lived_twice_as_long_as_one_that_ended() -> None:
     table = HazardTable()
     number = table.class_of(Job(0, "a", 0.0, 1, 0.0))
-    assert not table.tells_apart(2.0), "none has ended"
+    assert not table.distinguishes(2.0), "none has ended"
     table.ended(number, table.bin_of(1000.0))
-    assert not table.tells_apart(2.0), "none has lived longer"
+    assert not table.distinguishes(2.0), "none has lived longer"
     table.outlived(number, table.bin_of(1500.0))
-    assert not table.tells_apart(2.0)
+    assert not table.distinguishes(2.0)
     table.outlived(number, table.bin_of(2500.0))
-    assert table.tells_apart(2.0)
+    assert table.distinguishes(2.0)
     again = HazardTable()
     again.restore(table.saved())
-    assert (again.tells_apart(2.0), again.tells_apart(10.0)) == (True, False)
+    assert (again.distinguishes(2.0), again.distinguishes(10.0)) == (True, False)

@@ -130,10 +130,10 @@ def test_among_equal_gangs_the_cheapest_set_of_all_is_evicted(works_s: list[floa
     candidates = sorted(busy.running, key=lambda other: -busy.order.key(other, NOW_S))
     rooms = rooms_of(gpus, near, candidates, busy.cluster)
     found = cheapest_eviction(job, near, rooms, NOW_S, busy.cluster, busy.context)
-    stay_s = busy.order.left_s(job)
+    residence_s = busy.order.left_s(job)
     domains = [busy.running[4 * m : 4 * m + 4] for m in range(3)] if near == 0 else [busy.running]
     least = min(
-        price_of(list(losers), stay_s, NOW_S, busy.context)
+        price_of(list(losers), residence_s, NOW_S, busy.context)
         for inside in domains
         for losers in combinations(inside, gpus)
     )

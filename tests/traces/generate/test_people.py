@@ -10,7 +10,7 @@ import pytest
 
 from dally.errors import InputError
 from dally.traces import read_trace
-from dally.traces.generate import Ask, find_recipe, generate, write_workload
+from dally.traces.generate import WorkloadRequest, find_recipe, generate, write_workload
 from dally.traces.generate.campaigns import TEAMS, USERS, owners, quotas
 from dally.traces.generate.stream import Stream
 from dally.traces.generate.workload import GeneratedJob
@@ -29,7 +29,7 @@ def held(jobs: list[GeneratedJob], fact: str, share: float) -> float:
 @pytest.mark.parametrize("name", ["venus-like", "philly-like"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_busiest_hold_as_much_as_measured(name: str, seed: int) -> None:
-    jobs = generate(find_recipe(name), Ask(seed, jobs=15000, users=100, teams=10)).jobs
+    jobs = generate(find_recipe(name), WorkloadRequest(seed, jobs=15000, users=100, teams=10)).jobs
     assert held(jobs, "user", 0.05) == pytest.approx(46.2, abs=2.0)
     assert held(jobs, "user", 0.1) == pytest.approx(61.9, abs=2.0)
     assert held(jobs, "user", 0.2) == pytest.approx(82.5, abs=2.0)
@@ -39,7 +39,10 @@ def test_the_busiest_hold_as_much_as_measured(name: str, seed: int) -> None:
 
 def test_a_user_has_one_team_and_the_work_is_the_same() -> None:
     recipe = find_recipe("venus-like")
-    plain, shared = generate(recipe, Ask(jobs=2000)).jobs, generate(recipe, Ask(jobs=2000, users=50, teams=5)).jobs
+    plain, shared = (
+        generate(recipe, WorkloadRequest(jobs=2000)).jobs,
+        generate(recipe, WorkloadRequest(jobs=2000, users=50, teams=5)).jobs,
+    )
     assert [(job.submit_s, job.gpus, job.duration_s, job.status) for job in plain] == [
         (job.submit_s, job.gpus, job.duration_s, job.status) for job in shared
     ]
@@ -49,8 +52,8 @@ def test_a_user_has_one_team_and_the_work_is_the_same() -> None:
 
 def test_written_with_the_queue_only_where_asked_for(tmp_path: Path) -> None:
     recipe = find_recipe("venus-like")
-    write_workload(tmp_path / "plain.csv", generate(recipe, Ask(jobs=50)))
-    write_workload(tmp_path / "teams.csv", generate(recipe, Ask(jobs=50, users=9, teams=3)))
+    write_workload(tmp_path / "plain.csv", generate(recipe, WorkloadRequest(jobs=50)))
+    write_workload(tmp_path / "teams.csv", generate(recipe, WorkloadRequest(jobs=50, users=9, teams=3)))
     assert (tmp_path / "plain.csv").read_text().startswith("job_id,user,name,submit_s,gpus,duration_s,status\n")
     # As before there were teams.
     assert sha256((tmp_path / "plain.csv").read_bytes()).hexdigest()[:16] == "108578a68db6c9c5"
@@ -67,8 +70,9 @@ def test_quotas_add_up_and_fall() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "said"), [(Ask(users=0), "--users 0"), (Ask(users=3, teams=4), "--teams 4: must be")]
+    ("ask", "said"),
+    [(WorkloadRequest(users=0), "--users 0"), (WorkloadRequest(users=3, teams=4), "--teams 4: must be")],
 )
-def test_refused(ask: Ask, said: str) -> None:
+def test_refused(ask: WorkloadRequest, said: str) -> None:
     with pytest.raises(InputError, match=said):
         generate(find_recipe("venus-like"), ask)

@@ -10,7 +10,7 @@ import pytest
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
-from dally.traces.generate import Ask, find_recipe, generate, write_workload
+from dally.traces.generate import WorkloadRequest, find_recipe, generate, write_workload
 from dally.web.replay.replay_app import ReplayScene, replay_app
 from dally.web.server import LocalServer
 from tests.web.visiting import Visitor
@@ -26,7 +26,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> FolderRecord:
     """Dally on 64 GPUs from midnight to midnight, with a machine that fails."""
     folder = tmp_path_factory.mktemp("day")
     trace = folder / "day.csv"
-    write_workload(trace, generate(find_recipe("venus-like"), Ask(seed=2, jobs=120, load=1.2, gpus=64)))
+    write_workload(trace, generate(find_recipe("venus-like"), WorkloadRequest(seed=2, jobs=120, load=1.2, gpus=64)))
     (folder / "down.csv").write_text("machine,fail_s,repair_s\nrack0-m0,30000,50000\n")
     scenario = Scenario(
         str(trace), "2x4x8", "dally", network="slow", failures=str(folder / "down.csv"), until_s=DAY_S

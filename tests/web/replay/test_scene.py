@@ -10,7 +10,7 @@ from dally.runs.folder import FolderRecord
 from dally.web.auth.tokens import USER, VIEWER, Caller
 from dally.web.replay.replay_app import ReplayScene
 
-ANYBODY = Caller("", VIEWER)
+ANY_USER = Caller("", VIEWER)
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +21,13 @@ def scene(day: FolderRecord) -> ReplayScene:
 def test_every_job_at_the_end_is_as_jobs_csv_says(scene: ReplayScene, day: FolderRecord) -> None:
     finished = 0
     for row in day.jobs.iter_rows(named=True):
-        found = scene.find(ANYBODY, row["job_id"], None)
+        found = scene.find(ANY_USER, row["job_id"], None)
         if row["status"] == "pending":
             assert found is None
             continue
         assert found is not None
         assert (found.state, found.preemptions) == (row["status"], row["preemptions"])
-        spent = scene.explanation(ANYBODY, found, None).spent
+        spent = scene.explanation(ANY_USER, found, None).spent
         assert spent.waiting_s == pytest.approx(row["queue_s"], abs=1e-3)
         if row["status"] == "finished":
             finished += 1
@@ -37,7 +37,7 @@ def test_every_job_at_the_end_is_as_jobs_csv_says(scene: ReplayScene, day: Folde
             assert spent.useful_s + spent.network_s == pytest.approx(worked_s, rel=1e-3, abs=0.1)
             assert spent.other_s == pytest.approx(row["run_s"] - worked_s, rel=1e-3, abs=0.1)
     assert finished > 20
-    total, latest = scene.ended(ANYBODY, "", 0, 5, None)
+    total, latest = scene.ended(ANY_USER, "", 0, 5, None)
     assert total == finished
     assert [job.since_s for job in latest] == sorted((job.since_s for job in latest), reverse=True)
 
@@ -45,16 +45,16 @@ def test_every_job_at_the_end_is_as_jobs_csv_says(scene: ReplayScene, day: Folde
 def test_a_story_ends_at_the_moment_that_is_shown(scene: ReplayScene, day: FolderRecord) -> None:
     row = max(day.jobs.iter_rows(named=True), key=lambda row: row["run_s"])
     at_s = row["start_s"] + 60.0
-    job = scene.find(ANYBODY, row["job_id"], at_s)
+    job = scene.find(ANY_USER, row["job_id"], at_s)
     assert job is not None
-    told = scene.explanation(ANYBODY, job, at_s)
+    told = scene.explanation(ANY_USER, job, at_s)
     assert [line.text for line in told.history] == [
         line.text for line in Explainer(day).history(row["job_id"], at_s)
     ]
     assert max(line.at_s for line in told.history) <= at_s
-    assert scene.find(ANYBODY, row["job_id"], row["submit_s"] - 1.0) is None
+    assert scene.find(ANY_USER, row["job_id"], row["submit_s"] - 1.0) is None
     assert scene.find(Caller("x", USER, "somebody"), row["job_id"], at_s) is None
-    assert scene.find(ANYBODY, "nobody", at_s) is None
+    assert scene.find(ANY_USER, "nobody", at_s) is None
 
 
 def test_waiting_jobs_are_in_the_order_that_explain_has(scene: ReplayScene, day: FolderRecord) -> None:

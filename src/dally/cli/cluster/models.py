@@ -115,9 +115,9 @@ def step_columns() -> list[ModelColumn]:
 def tier_columns(cluster: str, network: str, gpus: int) -> list[ModelColumn]:
     """How much longer a step takes for two halves of a gang that only that tier joins, alone on the links."""
     from dally.cli.cluster.network import read_network, read_placement, read_quiet_network
-    from dally.perf.ask import placed
     from dally.perf.gang import closest_placement
     from dally.perf.iteration import demand_of
+    from dally.perf.queries import placed
 
     links, quiet = read_network(cluster, network, [], ""), read_quiet_network(cluster, network, [])
     gang_size = gpus - gpus % 2

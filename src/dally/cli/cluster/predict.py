@@ -38,11 +38,11 @@ def predict(
     algorithm: str = typer.Option("auto", help="ring, hierarchical, halving-doubling, tree, nvls, or the fastest."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
-    """Say how long an iteration takes on a placement, and against the closest one the gang could have."""
+    """Compute how long an iteration takes on a placement, and compare it with the closest possible one."""
     from dally.cli.cluster.network import read_network, read_placement, read_quiet_network
-    from dally.perf.ask import check_collective, placed
     from dally.perf.gang import closest_placement
     from dally.perf.iteration import demand_of
+    from dally.perf.queries import check_collective, placed
 
     check_collective("all-reduce", algorithm)
     links = read_network(cluster, network, settings, congestion)
@@ -118,12 +118,12 @@ def collective(
     tier: str = typer.Option("", help="Spread 8+8 over this tier instead of as close as can be."),
     algorithm: str = typer.Option("auto", help="ring, hierarchical, halving-doubling, tree, nvls, or the fastest."),
     chunks: int = typer.Option(
-        None, help="Pipeline the tiers in so many pieces; 0: without end.  [default: 0, of ideal links 1]"
+        None, help="Number of pieces to pipeline the tiers in; 0: no limit.  [default: 0, of ideal links 1]"
     ),
     batch: Path = typer.Option(None, help="A csv: collective, bytes, placement; algorithm and tier if need be."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
-    """Say how long a collective takes on a placement, alone."""
+    """Compute how long a collective takes alone on a placement."""
     from dally.cli.cluster.network import read_network
 
     if chunks is not None and chunks < 0:
@@ -160,8 +160,8 @@ def collective(
 
 def _answer(links: Any, query: dict[str, str], chunks: int) -> dict[str, Any]:
     from dally.cli.cluster.network import read_placement, read_size
-    from dally.perf.ask import check_collective, placed
     from dally.perf.collectives import collective_cost
+    from dally.perf.queries import check_collective, placed
 
     algorithm = query["algorithm"] or "auto"
     check_collective(query["collective"], algorithm)

@@ -44,7 +44,7 @@ def profile(
     steps: int = typer.Option(20, min=1, help="Steps to take the median of."),
     graph: bool = typer.Option(False, "--graph", help="Also time steps as a CUDA graph: for launch-bound models."),
     processes: int = typer.Option(
-        0, help="Also time all-reduces among so many.  [default: all GPUs; on a CPU none]"
+        0, help="Also time all-reduces among this many processes.  [default: all GPUs; on a CPU none]"
     ),
     out: Path = typer.Option(None, metavar="FILE", help="Write the profile, in TOML, for --profiles."),
     raw: Path = typer.Option(None, metavar="FILE", help="Add the raw measurements, one JSON object a line."),

@@ -32,7 +32,7 @@ def queues(
     out: Path | None = typer.Option(None, metavar="FILE", help="Write that to a file."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
-    """Show a tree of queues: who is guaranteed how many GPUs, may take how many, and whose jobs go where."""
+    """Show a tree of queues: guarantees, limits, and which jobs belong to which queue."""
     from dally.quotas.known_formats import read_quotas
     from dally.quotas.toml_file import to_toml
     from dally.whole_file import write_whole

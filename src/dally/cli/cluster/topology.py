@@ -1,4 +1,4 @@
-"""Look at cluster topologies, and import them."""
+"""Show cluster topologies, and import them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ app = group(__doc__)
 def import_topology(
     file: Path = typer.Argument(help="The topology, in any of the formats."),
     out: Path = typer.Option(..., metavar="FILE", help="Where to write it."),
-    to: str = typer.Option("toml", metavar="FORMAT", help="As what: toml or slurm (topology.conf)."),
+    to: str = typer.Option("toml", metavar="FORMAT", help="Output format: toml or slurm (topology.conf)."),
     form: str = typer.Option(
         "auto", "--format", help="auto, toml, slurm, slurm-yaml, topograph, kubernetes, lingjun or openb."
     ),
@@ -48,7 +48,7 @@ def import_topology(
     strict: bool = typer.Option(False, "--strict", help="A node that is left out is an error."),
     as_json: bool = typer.Option(False, "--json", help="Print what was imported as JSON."),
 ) -> None:
-    """Turn the topology of Slurm, Kubernetes, Topograph, Lingjun or openb into one of ours, or into Slurm's."""
+    """Convert the topology of Slurm, Kubernetes, Topograph, Lingjun or openb into one of ours, or into Slurm's."""
     from dally.cluster.formats.writers import to_slurm, to_toml
 
     if to not in WRITERS:

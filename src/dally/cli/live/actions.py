@@ -14,7 +14,10 @@ from dally.errors import InputError
 JOBS: Final = typer.Argument(..., metavar="JOB...", help="Their ids.")
 MACHINES: Final = typer.Argument(..., metavar="MACHINE...", help="Their names.")
 WHY: Final = typer.Option(
-    "", "--why", metavar="TEXT", help="Shown in the job's story and in `dally actions`. Operators must say it."
+    "",
+    "--why",
+    metavar="TEXT",
+    help="The reason, shown in the job's history and in `dally actions`; required of operators.",
 )
 
 
@@ -36,14 +39,14 @@ def _act(server: Server, kind: str, names: list[str], verb: str, **body: Any) ->
 )
 @queries_server(_print_done)
 def hold(server: Server, jobs: list[str] = JOBS, why: str = WHY) -> Any:
-    """Keep jobs from running until they are released; those that run are stopped as if preempted."""
+    """Hold jobs until they are released; running jobs are preempted."""
     return _act(server, "jobs", jobs, "hold", why=why)
 
 
 @examples('dally release 42 --why "rack 3 is back"')
 @queries_server(_print_done)
 def release(server: Server, jobs: list[str] = JOBS, why: str = WHY) -> Any:
-    """Let jobs run again that `dally hold` or the dashboard put on hold."""
+    """Release jobs that `dally hold` or the dashboard holds."""
     return _act(server, "jobs", jobs, "release", why=why)
 
 
@@ -65,14 +68,14 @@ def priority(
 @examples('dally drain rack0-m0 --why "new fans"')
 @queries_server(_print_done)
 def drain(server: Server, machines: list[str] = MACHINES, why: str = WHY) -> Any:
-    """Let what runs on machines go on, and start nothing new there."""
+    """Drain machines: running jobs continue, and no new job starts there."""
     return _act(server, "nodes", machines, "drain", why=why)
 
 
 @examples('dally resume rack0-m0 --why "fans are in"')
 @queries_server(_print_done)
 def resume(server: Server, machines: list[str] = MACHINES, why: str = WHY) -> Any:
-    """Let machines take jobs again."""
+    """Resume drained machines: jobs may start there again."""
     return _act(server, "nodes", machines, "resume", why=why)
 
 
@@ -84,7 +87,7 @@ def _print_cancelled(jobs: list[dict[str, Any]]) -> None:
 @examples("dally cancel 42", 'dally cancel 42 43 44 --why "no longer needed" --json')
 @queries_server(_print_cancelled)
 def cancel(server: Server, jobs: list[str] = JOBS, why: str = WHY) -> Any:
-    """End jobs, whether they wait or run; those that run get SIGTERM and time to save."""
+    """Cancel jobs, waiting or running; running jobs get SIGTERM and time to save."""
     return server.each(jobs, lambda job: server.delete(f"jobs/{quoted(job)}", why=why or None))
 
 
@@ -100,7 +103,7 @@ def _print_actions(result: dict[str, Any]) -> None:
         ]
         for row in result["actions"]
     ]  # fmt: skip
-    print_table(["when", "who", "whom", "what", "why", "came of it"], rows)
+    print_table(["when", "who", "target", "action", "why", "outcome"], rows)
     if result["total"] > len(rows):
         typer.echo(f"{result['total'] - len(rows)} more: --last {min(1000, result['total'])}")
 
@@ -113,7 +116,7 @@ def actions(
     machine: str = typer.Option(None, "--machine", metavar="NAME", help="Only what was done to this machine."),
     last: int = typer.Option(20, "--last", metavar="N", min=1, max=1000, help="How many, the latest first."),
 ) -> Any:
-    """List who held, released, cancelled, drained or put first what, when and why."""
+    """List the actions of users and operators, with author, time and reason."""
     return server.get("actions", job_id=job, machine=machine, limit=last)
 
 
@@ -124,11 +127,11 @@ def _print_timers(result: Any) -> None:
     if not result["offers"] and not result["tuned"]:
         typer.echo("No job is offered GPUs that it does not take.")
     if result["offers"]:
-        tiers = list(result["offers"][0]["holds_out_s"])
+        tiers = list(result["offers"][0]["delays_s"])
         rows = [
             [
                 plain(one["job_id"]) or "all", str(one["gpus"]), plain(one["offered"]) or "nothing",
-                *(_seconds(one["holds_out_s"].get(tier)) for tier in tiers),
+                *(_seconds(one["delays_s"].get(tier)) for tier in tiers),
             ]
             for one in result["offers"]
         ]  # fmt: skip
@@ -158,10 +161,10 @@ def timers(
     server: Server,
     job: str = typer.Option("", "--job", metavar="JOB", help="Set this job's delay timer, from now on."),
     gpus: int = typer.Option(
-        0, "--gpus", metavar="N", min=0, help="Set how long gangs of so many GPUs delay for a closer place."
+        0, "--gpus", metavar="N", min=0, help="Set how long gangs of this size delay for a closer place."
     ),
     seconds: str = typer.Option(
-        "", "--for", metavar="SECONDS", help="So long: 0: they take any place, `policy`: as the policy has it."
+        "", "--for", metavar="SECONDS", help="The delay. 0: take any place; `policy`: as the policy decides."
     ),
     why: str = WHY,
 ) -> Any:
@@ -175,7 +178,7 @@ def timers(
     except ValueError:
         raise InputError(f"--for {plain(seconds) or '(not given)'}: must be seconds, or policy") from None
     body = {"seconds": delay_s, "why": why}
-    path = f"jobs/{quoted(job)}/patience" if job else "timers"
+    path = f"jobs/{quoted(job)}/delay" if job else "timers"
     return [server.post(path, body if job else {"gpus": gpus, **body})]
 
 

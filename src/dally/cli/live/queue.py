@@ -58,8 +58,8 @@ def queue(
         "[default: all that have not ended]",
     ),
     user: str = typer.Option(None, metavar="NAME", help="Only jobs of this user."),
-    limit: int = typer.Option(1000, metavar="N", min=1, help="At most so many jobs."),
-    eta: bool = typer.Option(False, "--eta", help="Also when jobs that wait will start, 80 times of 100."),
+    limit: int = typer.Option(1000, metavar="N", min=1, help="List at most this many jobs."),
+    eta: bool = typer.Option(False, "--eta", help="Also estimate starts: intervals that hold 80 times of 100."),
 ) -> Any:  # fmt: skip
     """List which jobs wait, in which order, why and until when; and which run where."""
     result = server.jobs(limit, state=state, user=user)
@@ -88,14 +88,14 @@ def submit(
     gpus: int = typer.Option(..., "--gpus", "-g", metavar="N", min=1, help="GPUs that it needs all at once."),
     name: str = typer.Option("", metavar="TEXT", help="What to call it.  [default: the command]"),
     model: str = typer.Option("", metavar="NAME", help="What it trains, as in `dally models`."),
-    expected: float = typer.Option(None, metavar="SECONDS", help="How long it runs, as far as you know."),
-    limit: float = typer.Option(None, metavar="SECONDS", help="How long it runs at most."),
-    checkpoint_every: float = typer.Option(None, metavar="SECONDS", help="Between two of its checkpoints."),
+    expected: float = typer.Option(None, metavar="SECONDS", help="Its expected duration."),
+    limit: float = typer.Option(None, metavar="SECONDS", help="Its time limit."),
+    checkpoint_every: float = typer.Option(None, metavar="SECONDS", help="The interval between its checkpoints."),
     preempt: str = typer.Option(
         "", metavar="yes|no|priced", help="Whether it may be preempted or moved: docs/consent.md."
     ),
-    user: str = typer.Option("", metavar="NAME", help="For whom.  [default: you]"),
-    account: str = typer.Option("", metavar="NAME", help="Who pays."),
+    user: str = typer.Option("", metavar="NAME", help="The user whose job it is.  [default: you]"),
+    account: str = typer.Option("", metavar="NAME", help="The account to charge."),
     folder: Path = typer.Option(None, metavar="DIR", help="Where the command runs.  [default: here]"),
     env: list[str] = typer.Option(
         [],
@@ -105,7 +105,7 @@ def submit(
     ),
     preview: bool = typer.Option(False, "--preview", help="Only say when and where it would start."),
 ) -> Any:
-    """Submit a job to the running scheduler, or ask what it would get."""
+    """Submit a job to the running scheduler, or preview where and when it would start."""
     if not command and expected is None:
         raise InputError("give a command after `--`, or --expected for a job that only takes time")
     body: dict[str, Any] = {
@@ -195,5 +195,5 @@ def _print_slots(result: dict[str, Any]) -> None:
 def slots(
     server: Server, gpus: int = typer.Option(8, "--gpus", "-g", metavar="N", min=1, help="GPUs of a gang.")
 ) -> Any:
-    """Count the gangs of a size that could start now, by how close together."""
+    """Count the gangs of a size that could start now, by tier."""
     return server.get("slots", gpus=gpus)

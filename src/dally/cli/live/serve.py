@@ -16,8 +16,8 @@ from dally.cluster.spec import read_settings
 from dally.runs.world import merge, setting_values
 
 SOCKET: Final = typer.Option(
-    None, metavar="PATH", help="Where users of this machine ask.  [default: /run/dally/serve.sock as root on a "
-    "real cluster or under systemd, else serve.sock in --folder]",
+    None, metavar="PATH", help="The Unix socket for users of this machine.  [default: /run/dally/serve.sock "
+    "as root on a real cluster or under systemd, else serve.sock in --folder]",
 )  # fmt: skip
 
 
@@ -48,18 +48,18 @@ def serve(
     socket: str = SOCKET,
     tls_certificate: str = typer.Option(None, metavar="FILE", help="Serve HTTPS with this certificate."),
     tls_key: str = typer.Option(None, metavar="FILE", help="And this key."),
-    partitions: list[str] = typer.Option([], "--partition", metavar="NAME", help="Of Slurm, to look after."),
+    partitions: list[str] = typer.Option([], "--partition", metavar="NAME", help="A Slurm partition to schedule."),
     backend_settings: list[str] = typer.Option(
         [], "--set-backend", metavar="NAME=VALUE", help="An option of the Kubernetes backend: docs/kubernetes.md."
     ),
     speed: float = typer.Option(
-        None, metavar="N", help="Let the local cluster's clock run so many times as fast.  [default: 1]"
+        None, metavar="N", help="Run the local cluster's clock this many times faster.  [default: 1]"
     ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Decide and log, and touch nothing."),
-    i_am_alone: bool = typer.Option(False, "--i-am-alone", help="Of all hosts' daemons: do without Slurm's lease."),
+    i_am_alone: bool = typer.Option(False, "--i-am-alone", help="Do without Slurm's lease: no other host has one."),
     json_logs: bool = typer.Option(False, "--json-logs", help="Log JSON, a line per entry."),
 ) -> None:  # fmt: skip
-    """Schedule a real cluster: decide who starts where and when, and answer what people ask."""
+    """Schedule a real cluster: decide which job starts where and when, and serve the API and the dashboard."""
     from dally.extras import need
 
     for package in ("alembic", "fastapi", "uvicorn", "structlog"):
@@ -174,9 +174,7 @@ def start_message(service: Any, server: Any) -> str:
 def access_lines(access: Any) -> list[str]:
     """Who may do what without a token."""
     if access.owner_is_known:
-        others = (
-            "other users of this machine may read" if access.reading_is_open else "everybody else needs a token"
-        )
+        others = "other users of this machine may read" if access.reading_is_open else "all others need a token"
         return [f"Access:  you may do everything, {others}; `dally token add` makes it ask for tokens"]
     reading = "; pages are readable on this machine" if access.reading_is_open else ""
     return [
@@ -190,7 +188,7 @@ def _first_token_line(folder: Path, token: str) -> str:
     from dally.live.private_folder import TOKEN
 
     if sys.stdout.isatty():
-        return f"Token:   {token} (an operator's; shown once, and kept in {folder / TOKEN})"
+        return f"Token:   {token} (an operator's; shown once, and stored in {folder / TOKEN})"
     return f"Token:   an operator's is in {folder / TOKEN}"
 
 

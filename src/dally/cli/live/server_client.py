@@ -151,7 +151,7 @@ def _opener(nearby: bool, path: Path | None) -> OpenerDirector:
     from http.client import HTTPConnection
     from urllib.request import HTTPHandler, HTTPRedirectHandler, ProxyHandler, build_opener
 
-    class Stay(HTTPRedirectHandler):
+    class NoRedirect(HTTPRedirectHandler):
         def redirect_request(self, *_: Any) -> None:
             return None
 
@@ -165,7 +165,7 @@ def _opener(nearby: bool, path: Path | None) -> OpenerDirector:
             return self.do_open(SocketConnection, request)
 
     ways = ([ProxyHandler({})] if nearby else []) + ([] if path is None else [SocketHandler()])
-    return build_opener(Stay, *ways)
+    return build_opener(NoRedirect, *ways)
 
 
 def connected(path: Path, within_s: float) -> socket.socket:

@@ -27,7 +27,7 @@ def shadow(
     out: Path = typer.Option(Path("shadow"), metavar="DIR", help="Leave the report and the jobs as a trace there."),
     as_json: bool = typer.Option(False, "--json", help="Print whatif.json instead of tables."),
 ) -> None:  # fmt: skip
-    """Tell what Dally would have done with the jobs that the daemon has seen: `dally whatif` on them."""
+    """Report what Dally would have done with the jobs that the daemon has observed, as `dally whatif` does."""
     from dally.extras import need
 
     need("sqlalchemy", "shadow")
@@ -51,12 +51,12 @@ def _question(folder: Path | None, address: str | None, days: float, out: Path) 
 
     config = Config(folder=folder or usual_folder(), store=address or "")
     if not config.store and not config.has_store():
-        raise InputError(f"--folder {config.folder}: no daemon has kept anything there")
+        raise InputError(f"--folder {config.folder}: no daemon has stored anything there")
     opened = open_store(config.store_address())
     try:
         cluster, setup, latest_s = (opened.fact(name) for name in (CLUSTER, SETUP, LATEST))
         if cluster is None or latest_s is None:
-            raise InputError(f"{config.store_address()}: no daemon has kept anything there")
+            raise InputError(f"{config.store_address()}: no daemon has stored anything there")
         text = history_csv(opened, latest_s - days * DAY_S, latest_s + 1.0)
     finally:
         opened.close()

@@ -1,4 +1,4 @@
-"""Get Slurm ready for Dally, and back."""
+"""Set up Slurm for Dally, and roll back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dally.live.backends.slurm.watchdog import Absence
 
 CONF = typer.Option(None, metavar="FILE", help="slurm.conf.  [default: $SLURM_CONF, or what scontrol says]")
-PARTITIONS = typer.Option([], "--partition", metavar="NAME", help="Whose jobs Dally starts.  [all]")
+PARTITIONS = typer.Option([], "--partition", metavar="NAME", help="A partition whose jobs Dally starts.  [all]")
 FOLDER = typer.Option(
     Path("/var/lib/dally"), metavar="DIR", help="The daemon's folder, which one without a lease has locked."
 )
@@ -34,17 +34,17 @@ def setup(
     conf: Path = CONF,
     partitions: list[str] = PARTITIONS,
     users: list[str] = typer.Option(
-        [], "--user", metavar="NAME", help="Whom the daemon runs as; root and you may release jobs anyway."
+        [], "--user", metavar="NAME", help="The user that the daemon runs as; root and you may release jobs anyway."
     ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be changed, and change nothing."),
     as_json: bool = typer.Option(False, "--json", help="Print the changes as JSON."),
 ) -> None:
-    """Let jobs that ask for GPUs arrive held: job_submit.lua beside slurm.conf, and one line there."""
+    """Make jobs that ask for GPUs arrive held: job_submit.lua beside slurm.conf, and one line there."""
     from dally.live.backends.slurm.submit_plugin import changes
 
     backend = _backend(conf, partitions)
     path = conf or _conf_path(backend, "setup")
-    desired = changes(path, partitions, [os.getuid(), *map(_user_id, users)], undo=False)
+    desired = changes(path, partitions, [os.getuid(), *map(_user_id, users)], rollback=False)
     lines = [line for change in desired for line in change.changes_text()]
     if not dry_run:
         lines += _carry_out(backend, desired)
@@ -96,15 +96,15 @@ def check(conf: Path = CONF, partitions: list[str] = PARTITIONS, as_json: bool =
 def rollback(
     conf: Path = CONF,
     check_only: bool = typer.Option(
-        False, "--check", help="Only tell which jobs are not rolled back; exit code 1: some."
+        False, "--check", help="Only list the jobs that are not rolled back; exit code 1 if there are any."
     ),
     jobs_only: bool = typer.Option(False, "--jobs-only", help="Leave job_submit.lua and slurm.conf as they are."),
-    force: bool = typer.Option(False, "--force", help="Even though a daemon still schedules this cluster."),
+    force: bool = typer.Option(False, "--force", help="Roll back even if a daemon still schedules this cluster."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Say what would be done, and do nothing."),
     folder: Path = FOLDER,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Leave the cluster to Slurm's own scheduler, with every job as its user submitted it."""
+    """Roll back: return the cluster to Slurm's own scheduler, with every job as its user submitted it."""
     backend = _backend(conf, [])
     if check_only:
         raise typer.Exit(_print_remaining(backend, as_json))
@@ -125,7 +125,7 @@ def _rolled_back(backend: SlurmBackend, conf: Path | None, jobs_only: bool, dry_
     """The plugin first, so that no job arrives held meanwhile, and then the jobs; what was done."""
     from dally.live.backends.slurm.submit_plugin import changes
 
-    desired = [] if jobs_only else changes(conf or _conf_path(backend, "rollback"), [], [], undo=True)
+    desired = [] if jobs_only else changes(conf or _conf_path(backend, "rollback"), [], [], rollback=True)
     lines = [line for change in desired for line in change.changes_text()]
     if not dry_run:
         lines += _carry_out(backend, desired)
@@ -165,9 +165,9 @@ def _check_no_daemon(backend: SlurmBackend, folder: Path) -> None:
     "dally slurm watchdog --after 15m --state /run/dally.watchdog",
 )
 def watchdog(
-    after: str = typer.Option("15m", metavar="TIME", help="Roll back if no daemon has led for so long."),
+    after: str = typer.Option("15m", metavar="TIME", help="Roll back if no daemon has led for this long."),
     state: Path = typer.Option(
-        Path("/var/lib/dally/watchdog.json"), metavar="FILE", help="Where it remembers since when there is none."
+        Path("/var/lib/dally/watchdog.json"), metavar="FILE", help="Where it stores since when no daemon has led."
     ),
     folder: Path = FOLDER,
     conf: Path = CONF,

@@ -1,4 +1,4 @@
-"""Say who may ask the scheduler for what."""
+"""Manage the scheduler's access tokens."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def add(
     role: str = typer.Option(
         ..., metavar="ROLE", help="viewer (reads all), user (sees, submits and cancels own jobs) or operator (all)."
     ),
-    user: str = typer.Option("", metavar="NAME", help="Whose jobs, for --role user."),
+    user: str = typer.Option("", metavar="NAME", help="The user of the jobs, for --role user."),
     config: Path = CONFIG,
     folder: Path = FOLDER,
     store: str = STORE,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Make a token and print it, this once: only its SHA-256 is kept."""
+    """Make a token and print it once: only its SHA-256 is stored."""
     from dally.web.auth.tokens import add_token
 
     with _Opened(config, folder, store, make=True) as opened:
@@ -53,7 +53,7 @@ def add(
 
 @in_group(app, "list", "dally token list", "dally token list --json")
 def listed(config: Path = CONFIG, folder: Path = FOLDER, store: str = STORE, as_json: bool = AS_JSON) -> None:
-    """List the tokens: names and roles, as they themselves are not kept."""
+    """List the names and roles of the tokens; the tokens themselves are not stored."""
     from dally.web.auth.tokens import tokens
 
     with _Opened(config, folder, store) as opened:
@@ -98,7 +98,7 @@ class _Opened:
         chosen = replace(base, **{name: value for name, value in options.items() if value})
         if not chosen.store:
             if not make and not chosen.has_store():
-                raise InputError(f"--folder {chosen.folder}: no daemon has kept anything there")
+                raise InputError(f"--folder {chosen.folder}: no daemon has stored anything there")
             chosen.make_folder()
         self._store: Any = open_store(chosen.store_address())
 

@@ -75,7 +75,7 @@ class Batch(NamedTuple):
             except KeyboardInterrupt:
                 if store is None:
                     raise Interrupted("nothing was written") from None
-                finished = f"{sum(map(store.has, runs))} of {len(runs)} runs are kept in {store.folder}"
+                finished = f"{sum(map(store.has, runs))} of {len(runs)} runs are stored in {store.folder}"
                 raise Interrupted(f"{finished}: the same command goes on from there") from None
         if outcome.bad_input and not outcome.rows:
             raise InputError(outcome.bad_input)

@@ -54,8 +54,8 @@ POLICIES = typer.Option(
     metavar="NAME[:KEY=VALUE,…],…",
     help="Names of `dally policies` or FILE.py:Class, maybe with settings; -NAME leaves one of `all` out.",
 )
-SHARED = typer.Option(None, metavar="DIR", help="Where the traces lie.  [default: $DALLY_SHARED or ../shared]")
-RUNS_FOLDER: Final = "Keep finished runs and results.parquet there; what is kept is not run again."
+SHARED = typer.Option(None, metavar="DIR", help="The folder of the traces.  [default: $DALLY_SHARED or ../shared]")
+RUNS_FOLDER: Final = "Store finished runs and results.parquet there; stored runs are not repeated."
 AS_JSON = typer.Option(False, "--json", help="Print a row per run as JSON instead of tables.")
 
 

@@ -29,7 +29,7 @@ from dally.runs.scenario import Scenario
 from dally.sweep.batch import Outcome, with_folders
 from dally.sweep.policy_list import Chosen, both_forms
 from dally.sweep.run import comparison_runs, replicated, trace_loads
-from dally.traces.generate import Ask, find_recipe, generate, write_workload
+from dally.traces.generate import WorkloadRequest, find_recipe, generate, write_workload
 
 # What the workloads of the benchmark settle themselves, and how they do.
 OF_TRACES: dict[str, Any] = {"cluster": "", "trace_format": "auto", "zone": "UTC"}
@@ -77,7 +77,7 @@ def compare(
     baseline: str = typer.Option(None, metavar="NAME", help="Compare with this one.  [default: the first policy]"),
     replications: int = REPLICATIONS,
     shared: Path = typer.Option(
-        None, metavar="DIR", help="Where the traces of --workloads lie.  [default: $DALLY_SHARED or ../shared]"
+        None, metavar="DIR", help="The folder of the traces of --workloads.  [default: $DALLY_SHARED or ../shared]"
     ),
     out: Path = typer.Option(
         None, metavar="DIR", help="Leave tables (parquet, md, csv, tex, json) and a folder per run there; resumes."
@@ -88,7 +88,7 @@ def compare(
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of tables."),
 ) -> None:  # fmt: skip
-    """Run many policies on the same workloads side by side, and say which is best at what."""
+    """Run many policies on the same workloads side by side, and mark the best per metric."""
     check_positional(traces or [], policies)
     trace = [*(traces or []), *(trace or [])]
     if report and not out:
@@ -110,7 +110,7 @@ def compare(
     check_workloads(comparison, options)
     pages = report is not False
     outcome = make_runs(comparison, out, pages, batch)
-    tell(outcome, comparison.baseline, out, pages, as_json)
+    print_results(outcome, comparison.baseline, out, pages, as_json)
     end(outcome)
 
 
@@ -150,7 +150,7 @@ def make_runs(comparison: Comparison, out: Path | None, report: bool, batch: Bat
         return batch.run(replicated(runs, comparison.replications), store)
 
 
-def tell(outcome: Outcome, against: str, out: Path | None, report: bool, as_json: bool) -> None:
+def print_results(outcome: Outcome, against: str, out: Path | None, report: bool, as_json: bool) -> None:
     """Print what came of a comparison, and leave its tables and its page in `out`."""
     contests = compare_rows(outcome.rows, against)
     if out:
@@ -215,7 +215,7 @@ def run_notes(rows: Sequence[Row]) -> list[str]:
 
 
 RECIPE = "venus-like"
-ASK = Ask(seed=1, jobs=1500, load=0.9, gpus=144)
+WORKLOAD = WorkloadRequest(seed=1, jobs=1500, load=0.9, gpus=144)
 CLUSTER = "3x6x8"
 NETWORK = "slow"
 BASELINE = "fifo-backfill"
@@ -230,8 +230,8 @@ def demo(out: Path = typer.Option(Path("demo-out"), metavar="DIR", help="Where t
     """Compare twelve policies on a synthetic workload, three seeds each, and leave a report to open."""
     prepare_folder(out)
     trace = out / "jobs.csv"
-    write_workload(trace, generate(find_recipe(RECIPE), ASK))
-    typer.echo(f"{ASK.jobs} {RECIPE} jobs on {CLUSTER} (racks x machines x GPUs), network {NETWORK}:")
+    write_workload(trace, generate(find_recipe(RECIPE), WORKLOAD))
+    typer.echo(f"{WORKLOAD.jobs} {RECIPE} jobs on {CLUSTER} (racks x machines x GPUs), network {NETWORK}:")
     comparison = Comparison(
         base=Scenario(trace="", cluster=CLUSTER, policy=BASELINE),
         policies=[Chosen(name, {}) for name in POLICIES],
@@ -242,5 +242,5 @@ def demo(out: Path = typer.Option(Path("demo-out"), metavar="DIR", help="Where t
         replications=1,  # it is to be done within seconds
     )
     outcome = make_runs(comparison, out, True, Batch(workers_of("local", "", 0)))
-    tell(outcome, BASELINE, out, True, False)
+    print_results(outcome, BASELINE, out, True, False)
     end(outcome)

@@ -27,11 +27,11 @@ from dally.runs.folder import prepare_folder
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import bar_of_run
 from dally.traces import History, read_history
-from dally.traces.generate import RECIPE_NAMES, Ask, find_recipe, generate, write_workload
+from dally.traces.generate import RECIPE_NAMES, WorkloadRequest, find_recipe, generate, write_workload
 from dally.whole_file import write_whole
 
 SLURM_TOPOLOGY = Path("/etc/slurm/topology.conf")
-MADE_UP = Ask(jobs=500, load=0.9)
+MADE_UP = WorkloadRequest(jobs=500, load=0.9)
 USUAL_CLUSTER = "3x6x8"  # racks × machines × GPUs, for jobs that are made up
 BUSY = 0.85  # the share of a cluster that jobs are taken to keep busy, where nothing says how large it is
 GPUS, MACHINES = 8, 16  # of a machine, of a rack
@@ -58,7 +58,7 @@ class SetupQuestion(NamedTuple):
 def init(
     options: ScenarioOptions,
     folder: Path = typer.Argument(Path("first"), metavar="DIR", help="Where to leave it all."),
-    yes: bool = typer.Option(False, "--yes", "-y", help="Ask nothing: what no option says is as usual."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Ask nothing: use defaults where no option answers."),
     as_json: bool = typer.Option(False, "--json", help="Print the run's summary as JSON."),
     progress: bool = typer.Option(
         None, "--progress/--no-progress", help="Show a progress bar.  [default: if stderr is a terminal]"
@@ -89,19 +89,19 @@ def init(
     typer.echo("\n".join(_next(scenario, path, run)))
 
 
-def answered(options: ScenarioOptions, ask: bool) -> Scenario:
+def answered(options: ScenarioOptions, interactive: bool) -> Scenario:
     """The scenario of the options, its open questions asked; each answer is checked at once."""
     scenario = options.scenario()
     open_fields = [question.field for question in QUESTIONS if question.field not in options.values]
     if options.start:
         open_fields = [field for field in open_fields if not getattr(scenario, field)]
-    if ask and open_fields and not sys.stdin.isatty():
+    if interactive and open_fields and not sys.stdin.isatty():
         flags = ", ".join(flag_of(field) for field in open_fields)
         raise InputError(f"init asks questions and stdin is no terminal; answer by {flags}, or give --yes")
     for place, question in enumerate(QUESTIONS, 1):
         if question.field not in open_fields:
             question.check(getattr(scenario, question.field), scenario)
-        elif ask:
+        elif interactive:
             scenario = _answered(question, place, scenario)
         else:
             answer = question.usual(scenario)

@@ -68,7 +68,7 @@ def report(
         from dally.runs.folder import FolderRecord
 
         write_perfetto(FolderRecord(folder), perfetto)
-    tell(kind, target, folder, len(written), figures, drawn, perfetto, as_json)
+    print_results(kind, target, folder, len(written), figures, drawn, perfetto, as_json)
 
 
 def figure_look(
@@ -99,7 +99,7 @@ def figure_look(
     return None
 
 
-def tell(
+def print_results(
     kind: str,
     target: Path,
     folder: Path,

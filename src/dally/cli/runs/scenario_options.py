@@ -94,22 +94,22 @@ OPTIONS: dict[str, Option] = {
     ),
     "queues": Option(
         ("--queues",),
-        "Teams and what they are due: queues.toml, Kueue, KAI or Slurm associations (docs/queues.md).",
+        "Queues of teams with their limits: queues.toml, Kueue, KAI or Slurm associations (docs/queues.md).",
         "FILE",
     ),
     "gpu_speeds": Option(
         ("--gpu-speeds",), "Speeds of GPU types against an A100, where profiles do not say.", "TYPE=SPEED,…"
     ),
     "past": Option(("--past",), "Earlier jobs, as a trace: predictors learn from them before the run.", "FILE"),
-    "trace_format": Option(("--format",), "Format of the trace; auto: told by its content.", "NAME"),
+    "trace_format": Option(("--format",), "Format of the trace; auto: recognized by its content.", "NAME"),
     "strict": Option(
         ("--strict",), "Refuse a trace with rows that cannot be used, instead of counting them.", kind=bool
     ),
     "zone": Option(("--zone",), "Time zone of local times in the trace, as Asia/Shanghai.", "ZONE"),
     "durations": Option(
         ("--durations",),
-        "What durations in the trace are: times at the closest placement, alone (closest), or times where and "
-        "beside whom the trace says that jobs ran (recorded).",
+        "What durations in the trace are: times alone at the closest placement (closest), or times at the recorded "
+        "places, beside the jobs recorded there (recorded).",
         "closest|recorded",
     ),
     "skip_impossible": Option(
@@ -129,11 +129,11 @@ OPTIONS: dict[str, Option] = {
     ),
     "preempt": Option(
         ("--preempt",),
-        "Who may be preempted or moved: usual=yes|no|priced, after=15m, partition.NAME=…, account.NAME=… "
+        "Which jobs may be preempted or moved: usual=yes|no|priced, after=15m, partition.NAME=…, account.NAME=… "
         "(docs/consent.md).",
         "KEY=VALUE",
         list[str],
-        "everybody, as the policy decides",
+        "all jobs, as the policy decides",
     ),
     "jitter": Option(
         ("--jitter",),

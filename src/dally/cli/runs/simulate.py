@@ -44,7 +44,7 @@ def simulate(
         help="Write report.html too.  [default: with --out, up to 200,000 events]",
     ),
     keep_in: Path = typer.Option(
-        None, "--snapshot", metavar="FILE", help="Save the run on its way; --from goes on from there."
+        None, "--snapshot", metavar="FILE", help="Save the run at --snapshot-at; --from continues it."
     ),
     keep_at: float = typer.Option(
         None, "--snapshot-at", metavar="SECONDS", help="When to save it, on the trace's own clock."
@@ -52,7 +52,7 @@ def simulate(
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
     progress: bool = PROGRESS,
 ) -> None:  # fmt: skip
-    """Run a trace on a cluster under a policy, and say how it went."""
+    """Run a trace on a cluster under a policy, and print a summary."""
     began = perf_counter()
     gc.disable()  # all that a run makes lives to its end: looking for garbage in it finds none, ever slower
     chosen = options.with_trace(jobs).scenario()

@@ -45,7 +45,7 @@ def sweep(
     samples: int = typer.Option(None, min=1, help="How many random samples to draw."),
     sample_seed: int = typer.Option(None, help="Seed of the samples.  [default: 1]"),
     out: Path = typer.Option(
-        ..., metavar="DIR", help="Keep finished runs and results.parquet there; what is kept is not run again."
+        ..., metavar="DIR", help="Store finished runs and results.parquet there; stored runs are not repeated."
     ),
     keep_runs: bool = typer.Option(False, "--keep-runs", help="Also leave a folder per run in DIR/runs."),
     sort: str = typer.Option("jct_mean_s", metavar="COLUMN", help="Best is lowest in this; -COLUMN: highest."),
@@ -68,7 +68,7 @@ def sweep(
     elif rows:
         names = [name for name in [*chosen.grid, *chosen.random] if name != "seed"]
         print_best(rows, names, sort, top)
-        tell_importances(rows, names, sort.removeprefix("-"))
+        print_importances(rows, names, sort.removeprefix("-"))
         for line in unfinished(rows, *names, "seed"):
             typer.echo(line)
         typer.echo(f"{len(rows)} of {len(runs)} runs in {out / 'results.parquet'}")
@@ -114,7 +114,7 @@ def print_best(rows: list[Row], names: list[str], sort: str, top: int) -> None:
     print_table(["", *names, *table.headings[1:]], lines, numbers_from=1)
 
 
-def tell_importances(rows: list[Row], names: list[str], column: str) -> None:
+def print_importances(rows: list[Row], names: list[str], column: str) -> None:
     """Print what ± means, and how much each parameter matters for a figure."""
     typer.echo(f"* best of its column, {AS_GOOD}; ± {MEANING}")
     result = importances(with_figures(rows), names, column)

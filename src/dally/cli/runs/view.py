@@ -46,7 +46,7 @@ def view(
     run = FolderRecord(chosen(folder))
     scene = ReplayScene(run, folder.resolve().name, at)
     server = LocalServer(replay_app(scene), listen)
-    tell(scene, server.url, as_json)
+    print_results(scene, server.url, as_json)
     if not (no_open or as_json) and has_screen():
         import webbrowser
 
@@ -54,7 +54,7 @@ def view(
     server.run()
 
 
-def tell(scene: ReplayScene, url: str, as_json: bool) -> None:
+def print_results(scene: ReplayScene, url: str, as_json: bool) -> None:
     """Print what is shown where."""
     first_s, last_s = scene.span()
     jobs = scene.run.summary["jobs"]
@@ -78,7 +78,7 @@ def chosen(folder: Path) -> Path:
         return folder
     runs = sorted(str(path.parent) for path in folder.rglob("summary.json"))
     if not runs:
-        raise InputError(f"{folder}: holds a {kind} whose runs were not kept; simulate one with --out")
+        raise InputError(f"{folder}: holds a {kind} whose runs were not stored; simulate one with --out")
     named = ", ".join(runs[:8]) + (f" and {len(runs) - 8} more" if len(runs) > 8 else "")
     raise InputError(f"{folder}: holds a {kind}; give one of its runs: {named}")
 

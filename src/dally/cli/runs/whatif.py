@@ -115,7 +115,7 @@ def whatif(
     jobs: int = JOBS,
     progress: bool = PROGRESS,
 ) -> None:  # fmt: skip
-    """Replay recorded jobs under the policy in use and under another, and say what would change for whom."""
+    """Replay recorded jobs under the policy in use and under another, and show what changes, by user and job."""
     base = in_use(options.with_trace(record), current, current_settings)
     history = TraceOptions(base.trace_format, base.strict, base.zone).read(Path(base.trace))
     links = read_settings("--set-new-network", new_network_settings)

@@ -28,7 +28,7 @@ def generate(
     recipe: str = typer.Argument(None, help="A name from --list."),
     out: Path = typer.Option(None, metavar="FILE", help="The trace to write: .csv, or .csv.gz."),
     jobs: int = typer.Option(None, help="How many jobs.  [default: as many as the recipe's source has]"),
-    days: float = typer.Option(None, help="How long jobs keep coming.  [default: at the pace of the source]"),
+    days: float = typer.Option(None, help="Days over which jobs arrive.  [default: at the pace of the source]"),
     load: float = typer.Option(
         None, help="GPU-hours asked for as a share of the cluster's. It sets the days, or with --days the jobs."
     ),
@@ -37,17 +37,17 @@ def generate(
     ),
     gpus: int = typer.Option(None, help="The same, as a number of GPUs.  [default: those of the source]"),
     users: int = typer.Option(
-        None, help="Share the work out to so many users, as unevenly as measured.  [default: the recipe's]"
+        None, help="Divide the work among this many users, as unevenly as measured.  [default: the recipe's]"
     ),
     teams: int = typer.Option(
-        0, help="And these to so many teams: the column queue.  [default: none]", show_default=False
+        0, help="Assign the users to this many teams: the column queue.  [default: none]", show_default=False
     ),
     seed: int = typer.Option(1, help="Seed of everything drawn at random."),
     as_json: bool = typer.Option(False, "--json", help="Print the summary as JSON instead of a table."),
     show_list: bool = typer.Option(False, "--list", help="List the recipes and their sources."),
 ) -> None:
     """Write a synthetic workload after a recipe of published statistics."""
-    from dally.traces.generate import Ask, find_recipe, write_workload
+    from dally.traces.generate import WorkloadRequest, find_recipe, write_workload
     from dally.traces.generate import generate as generated
 
     if show_list:
@@ -58,7 +58,7 @@ def generate(
     result = find_recipe(recipe)
     if out is None:
         raise InputError("--out is missing: the file to write, .csv or .csv.gz")
-    workload = generated(result, Ask(seed, jobs, days, load, _gpus(cluster, gpus), users, teams))
+    workload = generated(result, WorkloadRequest(seed, jobs, days, load, _gpus(cluster, gpus), users, teams))
     write_workload(out, workload)
     if as_json:
         typer.echo(json.dumps(workload.summary() | {"file": str(out)}, indent=2))

@@ -1,4 +1,4 @@
-"""Look at traces, change them, make new ones."""
+"""Show traces, change them, make new ones."""
 
 from __future__ import annotations
 
@@ -88,12 +88,12 @@ def window(
     file: Path = FILE,
     from_: str = typer.Option("0", "--from", help="Where it begins: 90, 15m, 12h, 3d, or a date."),
     to: str | None = typer.Option(None, "--to", help="Where it ends.  [default: with the last job]"),
-    warmup: str = typer.Option("0", help="Take so much more before it, to fill the cluster."),
+    warmup: str = typer.Option("0", help="Length of a warm-up before it, to fill the cluster."),
     out: Path = OUT,
 ) -> None:
     """Cut a window out of a trace.
 
-    Jobs already running at its start are kept with their remaining time, jobs already waiting with all of
+    Jobs already running at its start keep their remaining time, jobs already waiting with all of
     theirs. The new trace's clock begins with the warm-up.
     """
     history = options.read(file)
@@ -137,7 +137,7 @@ def scale(
     cluster: str = typer.Option(help="RxMxG or a topology file: the GPUs to load."),
     out: Path = OUT,
 ) -> None:
-    """Compress or stretch the arrivals of a trace until it loads a cluster so much."""
+    """Compress or stretch the arrivals of a trace until it loads a cluster to a given degree."""
     history = options.read(file)
     gpus = read_topology(cluster).total_gpus()
     changed = scaled(history, load, gpus)
@@ -150,12 +150,14 @@ def scale(
 def filter_jobs(
     options: TraceOptions,
     file: Path = FILE,
-    min_gpus: int = typer.Option(0, help="Jobs of at least so many GPUs."),
-    max_gpus: int | None = typer.Option(None, help="Jobs of at most so many GPUs."),
-    min_duration: str = typer.Option("0", help="Jobs that run at least so long: 90, 15m, 12h, 3d."),
-    max_duration: str | None = typer.Option(None, help="Jobs that run at most so long."),
+    min_gpus: int = typer.Option(0, help="Jobs of at least this many GPUs."),
+    max_gpus: int | None = typer.Option(None, help="Jobs of at most this many GPUs."),
+    min_duration: str = typer.Option("0", help="Jobs that run at least this long: 90, 15m, 12h, 3d."),
+    max_duration: str | None = typer.Option(None, help="Jobs that run at most this long."),
     user: list[str] = typer.Option([], help="Jobs of this user; may be repeated."),
-    status: list[str] = typer.Option([], help="Jobs that ended so, in the trace's words; may be repeated."),
+    status: list[str] = typer.Option(
+        [], help="Jobs with this final status, as the trace spells it; may be repeated."
+    ),
     model: list[str] = typer.Option([], help="Jobs that train this model; may be repeated."),
     gpu_type: list[str] = typer.Option([], help="Jobs on GPUs of this type; may be repeated."),
     account: list[str] = typer.Option([], help="Jobs of this account; may be repeated."),

@@ -101,7 +101,7 @@ class Feasibility:
         rows = self.signatures.rows
         return len(rows[number].licences) > 0 and len(rows[other].licences) > 0
 
-    def withhold(self, machine: i64, gpus: i64) -> None:
+    def set_aside(self, machine: i64, gpus: i64) -> None:
         """So many free GPUs are not to be had, whoever asks; below 0: they are again."""
         self.free[machine] -= gpus
         self.free_gpus -= gpus

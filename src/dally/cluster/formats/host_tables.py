@@ -48,7 +48,7 @@ def parse_hosts(path: Path, text: str) -> list[Host]:
     for line, row in _rows(path, text, LINGJUN_COLUMNS):
         host = _host(path, line, row)
         if host.name in lines:
-            raise at(path, line, "host", f"{host.name!r} stands already in line {lines[host.name]}")
+            raise at(path, line, "host", f"{host.name!r} is already in line {lines[host.name]}")
         lines[host.name] = line
         hosts.append(host)
     return hosts

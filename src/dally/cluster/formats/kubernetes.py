@@ -189,7 +189,8 @@ def _levels(path: Path, nodes: list[_Node], options: ImportOptions) -> list[Leve
         known = sorted(label for label in seen if "topology" in label or "network" in label or "rack" in label)
         hint = f"; they have {', '.join(map(shown, known[:8]))}" if known else ""
         problem = (
-            "no known labels say where its nodes stand; name them by `dally topology import --labels TOP,…,LEAF`"
+            "no known labels give the position of its nodes; "
+            "name them by `dally topology import --labels TOP,…,LEAF`"
         )
         if bearers:
             arguments = f"those of --preset {options.preset}" if options.preset else "those of --labels"

@@ -50,7 +50,7 @@ def _by_name(file: Path, stated: list[Switch]) -> dict[str, Switch]:
     result: dict[str, Switch] = {}
     for switch in stated:
         if switch.name in result:
-            raise at(file, switch.line, switch.name, f"stands already {_where(result[switch.name])}")
+            raise at(file, switch.line, switch.name, f"is already {_where(result[switch.name])}")
         result[switch.name] = switch
     return result
 
@@ -89,7 +89,7 @@ def _check_nodes(file: Path, switches: dict[str, Switch]) -> None:
             if node in seen:
                 other = seen[node]
                 where = "twice in its list" if other is switch else f"in {other.name!r} too ({_where(other)})"
-                raise at(file, switch.line, switch.name, f"node {node!r} stands {where}")
+                raise at(file, switch.line, switch.name, f"node {node!r} appears {where}")
             seen[node] = switch
 
 

@@ -97,5 +97,5 @@ def _put(path: Path, mapping: Value, key: str | None, value: Value) -> str | Non
     if not isinstance(value.of, str):
         raise at(path, value.line, None, "a key must be text")
     if value.of in mapping.of:
-        raise at(path, value.line, value.of, "stands twice")
+        raise at(path, value.line, value.of, "appears twice")
     return value.of

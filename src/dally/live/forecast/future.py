@@ -94,7 +94,7 @@ class DrainingMachines(Executor):
         for machine in sorted(self._machines):
             free = int(cluster.all_free_on(machine))
             if free > 0:
-                cluster.withhold(machine, free)
+                cluster.set_aside(machine, free)
                 self._state.notify(events.UNSCHEDULABLE, now, machine, free)
 
     def apply(self, action: Action, now: float) -> str:

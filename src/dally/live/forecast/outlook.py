@@ -60,9 +60,9 @@ class Outlook:
         self._cached_s: dict[str, float] = {}
         self._last_number = -1
         self._last_finish_s = -INFINITY
-        self._looked_s = -INFINITY
+        self._forecast_s = -INFINITY
         self._recent: dict[str, tuple[float, Forecast]] = {}
-        self._looking: threading.Thread | None = None
+        self._forecasting: threading.Thread | None = None
 
     def begin(self) -> None:
         """From now on look at the whole queue every minute, and at what comes of it."""
@@ -70,8 +70,8 @@ class Outlook:
 
     def close(self) -> None:
         """No more questions."""
-        if self._looking is not None:
-            self._looking.join()
+        if self._forecasting is not None:
+            self._forecasting.join()
         self.forecaster.close()
 
     # Questions.
@@ -90,7 +90,7 @@ class Outlook:
                 number = int(job.index)
                 content = content_of(scheduler)
             answer = self._answer(content, Question((number,), detail=True), scheduler)
-            result = self._tell(answer, number, job_id, scheduler)
+            result = self._recorded_forecast(answer, number, job_id, scheduler)
             now_s = time.monotonic()
             self._recent = {name: one for name, one in self._recent.items() if now_s - one[0] < RECENT_S}
             self._recent[job_id] = (now_s, result)
@@ -117,7 +117,10 @@ class Outlook:
             result: dict[str, Forecast] = {}
             if waiting:
                 answer = self._answer(content, Question(tuple(waiting)), scheduler)
-                result = {name: self._tell(answer, number, name, scheduler) for number, name in waiting.items()}
+                result = {
+                    name: self._recorded_forecast(answer, number, name, scheduler)
+                    for number, name in waiting.items()
+                }
             self.queue = result
             return result
 
@@ -142,7 +145,7 @@ class Outlook:
         self.forecaster.learn(past, scheduler.clock.now())
         return self.forecaster.ask(content, question)
 
-    def _tell(self, answer: Answer, number: int, job_id: str, scheduler: Scheduler) -> Forecast:
+    def _recorded_forecast(self, answer: Answer, number: int, job_id: str, scheduler: Scheduler) -> Forecast:
         """What to say of a job; now and then that is kept."""
         result = self._forecast(answer, number, scheduler)
         now = answer.now
@@ -156,8 +159,8 @@ class Outlook:
 
     def _forecast(self, answer: Answer, number: int, scheduler: Scheduler) -> Forecast:
         margins = self._learnt()
-        said = [one for many in list(self._open.values()) for one in many]
-        overdue = [Observation(raw, answer.now - requested_s) for requested_s, raw in said]
+        open_intervals = [one for many in list(self._open.values()) for one in many]
+        overdue = [Observation(raw, answer.now - requested_s) for requested_s, raw in open_intervals]
         return forecast_of(answer, number, margins, scheduler.roster.topology.tiers, overdue)
 
     # What came.
@@ -171,11 +174,11 @@ class Outlook:
                     self._came(row)
         except StoreError as error:
             log.warning("estimates_not_kept", why=str(error))
-        idle = self._looking is None or not self._looking.is_alive()
-        if idle and time.monotonic() - self._looked_s >= self._pause_s():
-            self._looked_s = time.monotonic()
-            self._looking = threading.Thread(target=self._look, name="outlook", daemon=True)
-            self._looking.start()
+        idle = self._forecasting is None or not self._forecasting.is_alive()
+        if idle and time.monotonic() - self._forecast_s >= self._pause_s():
+            self._forecast_s = time.monotonic()
+            self._forecasting = threading.Thread(target=self._look, name="outlook", daemon=True)
+            self._forecasting.start()
 
     def _pause_s(self) -> float:
         """Between two looks: less if somebody waits of whom nothing was said yet, for ever if nobody waits."""

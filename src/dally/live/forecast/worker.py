@@ -46,7 +46,7 @@ class WorkerForecaster(Forecaster):
         del self._known[:-MOST_KNOWN]
         if self._pool is not None and past:
             try:
-                self._tell(self._pool, past, now)
+                self._learn_from(self._pool, past, now)
             except BrokenProcessPool:
                 self._pool = None  # the next question starts another, which is told all that is known
 
@@ -54,7 +54,7 @@ class WorkerForecaster(Forecaster):
         for attempt in (1, 2):
             if self._pool is None:
                 self._pool = ProcessPoolExecutor(1, get_context("spawn"), end_with_the_daemon, (os.getpid(),))
-                self._tell(self._pool, self._known, self._known[-1].submit_s if self._known else 0.0)
+                self._learn_from(self._pool, self._known, self._known[-1].submit_s if self._known else 0.0)
             try:
                 return self._pool.submit(_ask, content, question).result()
             except BrokenProcessPool:
@@ -63,7 +63,7 @@ class WorkerForecaster(Forecaster):
                     raise
         raise AssertionError("unreachable")
 
-    def _tell(self, pool: ProcessPoolExecutor, past: Sequence[PastJob], now: float) -> None:
+    def _learn_from(self, pool: ProcessPoolExecutor, past: Sequence[PastJob], now: float) -> None:
         pool.submit(_learn, list(past), now)
 
     def close(self) -> None:

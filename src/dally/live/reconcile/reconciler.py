@@ -346,5 +346,5 @@ class Reconciler:
             gone.add(int(other.index))
             self.events.append(Event(START_FAILED, other, reason="another job has taken its GPUs"))
             del self._roster.orders[other.job_id]
-            for place, booked in other.allocation.parts() if other.allocation is not None else []:
-                free[place] += booked
+            for place, allocated in other.allocation.parts() if other.allocation is not None else []:
+                free[place] += allocated

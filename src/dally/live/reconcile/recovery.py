@@ -45,7 +45,7 @@ def restore(store: Store, state: State, roster: Roster, overrides: Overrides, no
             left_out.jobs[job.job_id] = (job, observed)
         else:
             job.prioritized = job.job_id in overrides.of(FIRST)
-            job.delay_until_s = overrides.patient_until_s(job.job_id)
+            job.delay_until_s = overrides.delay_until_s(job.job_id)
             roster.enter(job, observed)
             _take_up(state, job, row["status"], roster.allocation(row["placement"] or {}), now)
     roster.next_number = max(roster.next_number, store.last_number() + 1)

@@ -63,7 +63,7 @@ ADMISSION: Final = (
 JOBS: Final = (
     # It is over.
     Row("gone-running", "*", ABSENT, "running", events=("finish",), order=DROP,
-        meaning="The backend no longer reports a job that ran: it has ended, nobody knows how."),
+        meaning="The backend no longer reports a job that ran: it has ended, and how is not known."),
     Row("gone", "*", ABSENT, "waiting|held", events=("cancel",), order=DROP,
         meaning="The backend no longer reports a job that waited."),
     Row("cancelled", "*", "cancelled", "waiting|running|held", events=("cancel",), order=DROP,
@@ -107,7 +107,7 @@ JOBS: Final = (
         reason="the backend did not start it",
         meaning="The start was refused again and again, or took too long: its GPUs are free."),
     Row("start-held", "run", "held", "running", events=("start_failed", "hold"), order=DROP,
-        reason="it was put on hold", meaning="Somebody put it on hold before it started."),
+        reason="it was put on hold", meaning="It was put on hold before it started."),
     Row("start-blocked", "run", "blocked", "running", events=("start_failed", "hold"), order=BLOCK,
         reason="{reason}", meaning="The cluster's own rules keep it from starting: its GPUs are free, and it is "
         "tried again later."),
@@ -141,9 +141,9 @@ JOBS: Final = (
         meaning="The engine gave its GPUs away while it started: it is called back."),
     Row("calling-back", "stop|blocked", "starting", "*", meaning="It starts, and is called back."),
     Row("foreign-start", "none|keep", "starting", "running", "is_managed", ("evict",), STOP, "it was requeued",
-        meaning="It was requeued and somebody else started it: it is called back."),
+        meaning="It was requeued and something else started it: it is called back."),
     Row("foreign-release", "none|keep", "starting", "waiting|held", "is_managed", order=STOP,
-        meaning="Somebody else released it: it is called back."),
+        meaning="Something else released it: it is called back."),
     Row("others-start", "*", "starting", "*", meaning="Another scheduler starts its own job."),
     Row("leaving", "*", "stopping", "*", meaning="It gives its GPUs back; they are not free yet."),
 )  # fmt: skip

@@ -20,7 +20,7 @@ from dally.policies import events
 
 NOT_OURS: Final = "others look after it, or it could not be started again"
 REFUSED_STOP: Final = "the backend would not stop it"
-NO_GAIN: Final = "its machines take no new jobs, so nobody would gain by it"
+NO_GAIN: Final = "its machines take no new jobs, so no job would gain by it"
 
 
 def why_unschedulable(roster: Roster, observed: ObservedJob) -> str:
@@ -149,5 +149,5 @@ class UnschedulableGpus:
         return observed.state not in base.ENDED and not stopping and (job is None or job.status != RUNNING)
 
     def _change(self, machine: int, gpus: int) -> None:
-        self._state.cluster.withhold(machine, -gpus)
+        self._state.cluster.set_aside(machine, -gpus)
         self._state.notify(events.UNSCHEDULABLE, self._now, machine, -gpus)

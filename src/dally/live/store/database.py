@@ -95,10 +95,10 @@ class Store:
 
         Jobs and events are kept, and what was said of those that still wait.
         """
-        said = (PREDICTIONS.c.asked_s < predictions_before_s) & PREDICTIONS.c.wait_s.is_not(None)
+        old = (PREDICTIONS.c.asked_s < predictions_before_s) & PREDICTIONS.c.wait_s.is_not(None)
         with self.transaction() as connection:
             connection.execute(delete(DECISIONS).where(DECISIONS.c.time_s < reasons_before_s))
-            connection.execute(delete(PREDICTIONS).where(said))
+            connection.execute(delete(PREDICTIONS).where(old))
 
     # What a restart and the API read.
 

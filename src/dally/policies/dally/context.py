@@ -36,11 +36,11 @@ class Context:
         self.reserved: ReservedDomain = ReservedDomain()
         self.reasons: Reasons = Reasons()
 
-    def migrate(self, move: Move, for_whom: Job | None, now: float) -> Migrate:
+    def migrate(self, move: Move, winner: Job | None, now: float) -> Migrate:
         """The move as an action, charged and recorded."""
         self.churn.spend(move.job, move.cost_s)
         self.churn.moved(move.job, now)
-        self.reasons.moved(move.job, for_whom, self.prices.restart_s(move.job), move.saved_s)
+        self.reasons.moved(move.job, winner, self.prices.restart_s(move.job), move.saved_s)
         return Migrate(move.job, move.allocation)
 
     def preempt(self, loser: Job, winner: Job, now: float, idle_gpu_s: float = 0.0) -> Preempt:

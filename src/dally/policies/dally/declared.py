@@ -17,33 +17,38 @@ from dally.policies.settings import Settings
 
 USUAL: Final = Limits()
 PLACES: Final = (
-    Param("near_price", USUAL.near_price, "most a place at the closest tier may cost; 1: as fast as it gets", 1.0),
+    Param("near_price", USUAL.near_price, "highest price of a placement at the closest tier; 1: the fastest", 1.0),
     Param("far_price", USUAL.far_price, "the same for farther tiers", 1.0),
-    Param("leftover_near_price", USUAL.leftover_near_price, "the same for those passed over", 1.0),
-    Param("leftover_far_price", USUAL.leftover_far_price, "and for them farther away", 1.0),
-    Param("patient_price", USUAL.patient_price, "most they pay once their wait has paid for it", 1.0),
-    Param("domains", USUAL.domains, "domains of a tier that are asked for a price, the fullest first", 1.0),
+    Param("leftover_near_price", USUAL.leftover_near_price, "the same for the jobs that remain", 1.0),
+    Param("leftover_far_price", USUAL.leftover_far_price, "the same for them at farther tiers", 1.0),
+    Param(
+        "patient_price",
+        USUAL.patient_price,
+        "highest price once their wait is as long as the slower placement costs",
+        1.0,
+    ),
+    Param("domains", USUAL.domains, "domains of a tier whose price is evaluated, the fullest first", 1.0),
     Param("scatter", USUAL.scatter, "let gangs go farther than their closest tier"),
-    Param("inflicted", USUAL.inflicted, "count what a place costs others, too"),
+    Param("inflicted", USUAL.inflicted, "count the slowdown of other jobs in the price of a placement"),
 )
 STOPS: Final = (
     Param("preemption", USUAL.preemption, "preempt worse-ranked gangs"),
-    Param("stick", USUAL.stick, "a running job's rank counts so many times; 1: no advantage"),
+    Param("stick", USUAL.stick, "factor by which a running job's rank is multiplied; 1: no advantage"),
     Param(
         "alike",
         USUAL.alike,
-        "no job is preempted for one of its size before jobs were seen to differ so many times in length",
+        "no job is preempted for one of its size before durations were observed to differ by this factor",
     ),
-    Param("least_hold_s", USUAL.least_hold_s, "seconds for which a job keeps what it got"),
-    Param("hold", USUAL.hold, "the same, at least so many restarts; with both 0 nobody is held"),
+    Param("least_hold_s", USUAL.least_hold_s, "seconds for which a job keeps its GPUs"),
+    Param("hold", USUAL.hold, "the same, in restarts of the job, at least; with both 0 no job is protected"),
 )
 MOVES: Final = (
     Param("migration", USUAL.migration, "move running gangs to faster places"),
     Param("least_excess", USUAL.least_excess, "slowdown over the best from which on a gang may move", 1.0),
     Param("least_saving_s", USUAL.least_saving_s, "seconds that a move must save"),
-    Param("saving", USUAL.saving, "the same, at least so many restarts"),
-    Param("most_moves", USUAL.most_moves, "moves tried per pass"),
-    Param("move_domains", USUAL.move_domains, "domains of a tier that are asked for a price for a move", 1.0),
+    Param("saving", USUAL.saving, "the same, in restarts of the job, at least"),
+    Param("most_moves", USUAL.most_moves, "moves tried per cycle"),
+    Param("move_domains", USUAL.move_domains, "domains of a tier whose price is evaluated for a move", 1.0),
     Param("compaction", USUAL.compaction, "move gangs out of the way of others"),
     Param("clear_domains", USUAL.clear_domains, "domains tried, the emptiest first"),
     Param("clear_free", USUAL.clear_free, "share of the gang that must fit into a domain before it is cleared"),
@@ -54,30 +59,36 @@ DRAINS: Final = (
     Param("idle_worth", USUAL.idle_worth, "idle GPU-seconds that pay for one taken from others; inf: no drains"),
     Param("idle_power", USUAL.idle_power, "a gang pays (GPUs of the cluster ÷ its own) to this power more"),
     Param(
-        "quantum", USUAL.quantum, "a drained domain is kept until others have waited so many restarts of the gang"
+        "quantum", USUAL.quantum, "a gang keeps a drained domain until others have waited this many of its restarts"
     ),
-    Param("quantum_s", USUAL.quantum_s, "and as often so many seconds, all of them together"),
+    Param("quantum_s", USUAL.quantum_s, "seconds added to each of these restarts"),
 )
 PROBES: Final = (
-    Param("probe_stretch", USUAL.probe_stretch, "a young job waits so many times as long as it has worked"),
-    Param("probe_least_s", USUAL.probe_least_s, "and as so many seconds, before it is due for a short turn"),
-    Param("probe_s", USUAL.probe_s, "seconds of work after which a job is young no more, and its turn ends"),
-    Param("probe_odds", USUAL.probe_odds, "share of such jobs that must have been seen to end in their turn"),
+    Param(
+        "probe_stretch",
+        USUAL.probe_stretch,
+        "a young job is due for a probe after waiting this many times as long as it has worked",
+    ),
+    Param("probe_least_s", USUAL.probe_least_s, "the least seconds of work that this counts"),
+    Param("probe_s", USUAL.probe_s, "seconds of work after which a job is no longer young, and its probe ends"),
+    Param("probe_odds", USUAL.probe_odds, "share of such jobs that must have ended within their probe"),
     Param("probe_share", USUAL.probe_share, "share of the GPUs that such jobs hold at most; 0: no probes"),
 )
 SAFETY: Final = (
-    Param("most_slowdown", USUAL.most_slowdown, "slowdown of all that runs above which nobody is scattered", 1.0),
+    Param(
+        "most_slowdown", USUAL.most_slowdown, "slowdown of all running jobs above which no job is scattered", 1.0
+    ),
     Param("churn", USUAL.churn, "share of GPU time that moves and preemptions may cost"),
     Param("churn_window_s", USUAL.churn_window_s, "seconds over which that share is counted", 1.0),
     Param("moves_per_h", USUAL.moves_per_h, "moves of one job in an hour at most"),
     Param("patience_s", USUAL.patience_s, "seconds that a job waits before it is served first; inf: for ever"),
-    Param("patience", USUAL.patience, "the same: so many times as long as it has run on top"),
+    Param("patience", USUAL.patience, "added to that, as a multiple of its running time"),
     Param("stretch_s", USUAL.stretch_s, "seconds for which a job served first keeps its GPUs"),
     Param("reserved", USUAL.reserved, "share of the GPUs that jobs served first hold at most, unless it is one"),
-    Param("most_candidates", USUAL.most_candidates, "running jobs looked at for one gang, the worst-ranked"),
-    Param("most_domains", USUAL.most_domains, "domains for one gang that are cleared as if, at most", 1.0),
-    Param("most_prices", USUAL.most_prices, "prices asked and jobs looked at in one pass at most"),
-    Param("wake_s", USUAL.wake_s, "seconds between two passes while somebody waits", 1.0),
+    Param("most_candidates", USUAL.most_candidates, "running jobs considered for one gang, the worst-ranked"),
+    Param("most_domains", USUAL.most_domains, "domains whose clearing is tried for one gang, at most", 1.0),
+    Param("most_prices", USUAL.most_prices, "prices and jobs evaluated in one cycle, at most"),
+    Param("wake_s", USUAL.wake_s, "seconds between two cycles while jobs wait", 1.0),
 )
 LIMITS: Final = (*PLACES, *STOPS, *MOVES, *DRAINS, *PROBES, *SAFETY)
 # By objective, what takes the place of usual values. For the makespan wide gangs must not be left for the end:
@@ -88,13 +99,13 @@ OBJECTIVES: Final[dict[str, dict[str, float]]] = {
 }
 LEARNING: Final = (
     Param("objective", "jct", "what counts: jct or makespan, which only changes what else is not set"),
-    Param("order", "gittins", "what ranks are by: gittins, or las (GPU time had so far)"),
+    Param("order", "gittins", "what ranks follow: gittins, or las (GPU time so far)"),
     Param("weight", 8.0, "jobs that the wider class counts for in a narrower one"),
     Param("forget", 0.03, "share of what a user's class forgets with each finish"),
     Param("by_user", True, "learn for each user apart"),
     Param("prior", 0.15, "share of jobs that end in their first 30 s, before anything is known"),
-    Param("horizon", 0.5, "share of its age that a rank looks ahead at least"),
-    Param("least_horizon_s", 600.0, "the same, at least so many seconds"),
+    Param("horizon", 0.5, "share of the job's age that the horizon of a rank covers, at least"),
+    Param("least_horizon_s", 600.0, "the same, in seconds, at least"),
     Param("learned", "", "a file of `dally learn` to begin with"),
     Param("refresh_s", 600.0, "seconds after which all ranks are worked out again", 1.0),
 )

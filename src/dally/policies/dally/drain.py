@@ -27,14 +27,14 @@ NO_PRICE: Final = -1.0
 class Drain:
     """A gang, the eviction that gives it its domain, what that costs, and for how long it then keeps its GPUs."""
 
-    __slots__ = ("eviction", "job", "near", "paid_gpu_s", "stay_s")
+    __slots__ = ("eviction", "job", "near", "paid_gpu_s", "residence_s")
 
-    def __init__(self, job: Job, near: i64, eviction: Eviction, paid_gpu_s: float, stay_s: float) -> None:
+    def __init__(self, job: Job, near: i64, eviction: Eviction, paid_gpu_s: float, residence_s: float) -> None:
         self.job: Job = job
         self.near: i64 = near
         self.eviction: Eviction = eviction
         self.paid_gpu_s: float = paid_gpu_s
-        self.stay_s: float = stay_s
+        self.residence_s: float = residence_s
 
 
 def scarcity(job: Job, cluster: Cluster, context: Context) -> float:
@@ -51,7 +51,7 @@ def quantum_s(job: Job, cluster: Cluster, context: Context) -> float:
     return limits.quantum * (context.prices.restart_s(job) + limits.quantum_s) * scarcity(job, cluster, context)
 
 
-def stay_s(job: Job, context: Context) -> float:
+def residence_s(job: Job, context: Context) -> float:
     """Seconds for which the gang keeps the domain: the service that a finish of such gangs takes."""
     limits = context.limits
     hold_s = max(limits.least_hold_s, limits.hold * context.prices.restart_s(job))
@@ -98,15 +98,15 @@ def _claimant(
         least = context.limits.idle_worth * scarcity(job, cluster, context)
         if had_gpu_s < least * _away_s(job, cluster, context):
             continue
-        if had_gpu_s > most * stay_s(job, context):
-            most = had_gpu_s / stay_s(job, context)
+        if had_gpu_s > most * residence_s(job, context):
+            most = had_gpu_s / residence_s(job, context)
             best = job
     return best, most
 
 
 def _away_s(job: Job, cluster: Cluster, context: Context) -> float:
     """Seconds for which jobs are put off that lose their GPUs to the gang: no more than its quantum."""
-    return min(stay_s(job, context), quantum_s(job, cluster, context))
+    return min(residence_s(job, context), quantum_s(job, cluster, context))
 
 
 def drain_for(job: Job, now: float, cluster: Cluster, credit: IdleCredit, context: Context) -> Drain | None:
@@ -125,7 +125,7 @@ def drain_for(job: Job, now: float, cluster: Cluster, credit: IdleCredit, contex
         missing_s = max(0.0, price_gpu_s - had_gpu_s) / float(job.gpus)  # never are more GPUs idle beside it
         credit.look_again(job, now + min(missing_s, context.limits.wake_s))
         return None
-    return Drain(job, near, eviction, price_gpu_s, stay_s(job, context))
+    return Drain(job, near, eviction, price_gpu_s, residence_s(job, context))
 
 
 def _least_price_gpu_s(job: Job, near: i64, rank: float, now: float, cluster: Cluster, context: Context) -> float:

@@ -26,7 +26,14 @@ class IdleCredit:
     """
 
     __slots__ = (
-        "_account", "_earned_gpu_s", "_idle", "_looks_s", "_newcomers", "_opened", "_since_s", "_waiting",
+        "_account",
+        "_earned_gpu_s",
+        "_idle",
+        "_newcomers",
+        "_opened",
+        "_reviews_s",
+        "_since_s",
+        "_waiting",
         "drained",
     )  # fmt: skip
 
@@ -42,7 +49,7 @@ class IdleCredit:
             int, IndexedHeap
         ] = {}  # by demand class: its slots by the account when they began to wait
         self._waiting: dict[int, Job] = {}
-        self._looks_s: dict[int, float] = {}  # by job, when it is next worth working out its price
+        self._reviews_s: dict[int, float] = {}  # by job, when it is next worth working out its price
         self.drained: dict[
             int, tuple[Job, float]
         ] = {}  # gangs whose domain was paid for, and until when that lasts
@@ -59,7 +66,7 @@ class IdleCredit:
         """The job waits no more."""
         if self._waiting.pop(int(job.index), None) is None:
             return
-        self._looks_s.pop(int(job.index), None)
+        self._reviews_s.pop(int(job.index), None)
         opened = self._opened.get(int(job.slot_class))
         if opened is not None:
             opened.discard(job.slot)
@@ -139,17 +146,17 @@ class IdleCredit:
 
     def is_due(self, job: Job, now: float) -> bool:
         """Whether the price of the job's domain is worth working out, again or for the first time."""
-        return now >= self._looks_s.get(int(job.index), NEVER)
+        return now >= self._reviews_s.get(int(job.index), NEVER)
 
     def look_again(self, job: Job, at_s: float) -> None:
         """The job's credit does not reach its price before then."""
-        self._looks_s[int(job.index)] = at_s
+        self._reviews_s[int(job.index)] = at_s
 
     def keep(self, job: Job, until_s: float) -> None:
         """The job's domain is paid for, up to then."""
         self.drained[int(job.index)] = (job, until_s)
 
-    def keeps_until_s(self, job: Job) -> float:
+    def protected_until_s(self, job: Job) -> float:
         """Until when the job keeps its GPUs, in the past if nothing was paid for it."""
         entry = self.drained.get(int(job.index))
         return entry[1] if entry is not None else NEVER

@@ -17,12 +17,12 @@ SPARE: Final = 256  # of the worst-ranked that are listed beyond those asked for
 class Running:
     """A running job, its rank, and until when it keeps what it got."""
 
-    __slots__ = ("job", "keeps_until_s", "rank")
+    __slots__ = ("job", "protected_until_s", "rank")
 
-    def __init__(self, job: Job, rank: float, keeps_until_s: float) -> None:
+    def __init__(self, job: Job, rank: float, protected_until_s: float) -> None:
         self.job: Job = job
         self.rank: float = rank
-        self.keeps_until_s: float = keeps_until_s
+        self.protected_until_s: float = protected_until_s
 
 
 picklable(Running, Job(0, "", 0.0, 1, 0.0), 0.0, 0.0)
@@ -31,32 +31,32 @@ picklable(Running, Job(0, "", 0.0, 1, 0.0), 0.0, 0.0)
 class Ledger:
     """The running jobs of a tenant (policies/gate) that are not non-preemptible."""
 
-    __slots__ = ("_keeping", "_leading", "_running", "_spare", "_walk", "_worst")
+    __slots__ = ("_leading", "_protected", "_running", "_spare", "_walk", "_worst")
 
     def __init__(self, spare: i64 = SPARE) -> None:
         self._spare: i64 = spare
         self._running: list[Running | None] = []  # by job.number; None: it does not run
         # Those who keep what they got for now, by until when; the others by rank, then the lowest number first.
-        self._keeping: IndexedHeap = IndexedHeap()
+        self._protected: IndexedHeap = IndexedHeap()
         self._worst: IndexedHeap = IndexedHeap(largest_first=True)
         # The first of these in order, as far as somebody asked, kept up to date: many gangs ask in one pass.
         self._leading: list[Running] = []
         self._walk: Walk | None = None  # which has come as far as that; None: there is none since somebody changed
 
-    def add(self, job: Job, rank: float, keeps_until_s: float) -> None:
+    def add(self, job: Job, rank: float, protected_until_s: float) -> None:
         """The job runs, and is not preempted before then."""
         while len(self._running) <= job.number:
             self._running.append(None)
         self.remove(job)
-        self._running[job.number] = Running(job, rank, keeps_until_s)
-        self._keeping.put(job.number, keeps_until_s, 0.0)
+        self._running[job.number] = Running(job, rank, protected_until_s)
+        self._protected.put(job.number, protected_until_s, 0.0)
 
     def remove(self, job: Job) -> None:
         """The job runs no more."""
         running = self._running[job.number] if job.number < len(self._running) else None
         if running is not None:
             self._running[job.number] = None
-            self._keeping.discard(job.number)
+            self._protected.discard(job.number)
             if self._worst.holds(job.number):
                 self._worst.remove(job.number)
                 self._unlist(running)
@@ -113,8 +113,8 @@ class Ledger:
 
     def _let_go(self, now: float) -> None:
         """Whoever has kept what he got for long enough may be preempted from now on."""
-        while len(self._keeping) > 0 and self._keeping.key(self._keeping.first()) <= now:
-            self._put(self._of(self._keeping.pop()))
+        while len(self._protected) > 0 and self._protected.key(self._protected.first()) <= now:
+            self._put(self._of(self._protected.pop()))
 
     def worse_than(self, rank: float, stick: float, now: float, first: i64, last: i64) -> list[Job] | None:
         """Of the worst-ranked from the `first` up to before the `last`, who may lose his GPUs to that rank.
@@ -164,7 +164,7 @@ class Ledger:
                     continue
                 for part in range(len(allocation.machines)):
                     if allocation.machines[part] == machine:
-                        until_s = self._of(job.number).keeps_until_s
+                        until_s = self._of(job.number).protected_until_s
                         rows.append((until_s, int(allocation.gpus[part])))
         rows.sort()
         ready_s = -INFINITY

@@ -18,7 +18,7 @@ from dally.policies.dally.delay_overrides import JobDelayOverrides
 from dally.policies.dally.drain import claimants, drain_for, outweighed
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.migration import Migration
-from dally.policies.dally.reserved_domain import NOBODY, reserve_domain, tier_with_room
+from dally.policies.dally.reserved_domain import NO_JOB, reserve_domain, tier_with_room
 from dally.policies.dally.room import evict, evict_for, evict_older, make_room
 from dally.policies.dally.side import Side
 from dally.policies.dally.starvation import StarvationBound
@@ -36,8 +36,8 @@ SOON_S: Final = 1.0  # when that is, unless something happens before
 class Dally(Policy):
     """Gangs by Gittins rank, each at its closest tier unless farther is almost free of charge.
 
-    Domains are made by moving others before any job is preempted, and every running gang moves to any faster
-    place that pays for its restart. No job waits for ever: one whose patience has ended is served first.
+    To clear a domain, it migrates other jobs before it preempts any. A running gang migrates to a faster placement
+    if that pays for its restart. No job waits for ever: a job is served first once its patience has ended.
     """
 
     def __init__(self, order: GittinsOrder, limits: Limits) -> None:
@@ -212,7 +212,7 @@ class Dally(Policy):
             side = self._side_of(job.tenant)
             until_s = max(job.since_s + hold_s, side.starvation.protected_until_s(job))
             until_s = max(until_s, side.probes.protected_until_s(job))
-            side.ledger.add(job, self._rank(job, now), max(until_s, side.credit.keeps_until_s(job)))
+            side.ledger.add(job, self._rank(job, now), max(until_s, side.credit.protected_until_s(job)))
 
     def _capacity_changed(self) -> None:
         self._seek_moves = True
@@ -347,7 +347,7 @@ class Dally(Policy):
                 continue
             actions = evict(job, near, drain.eviction, drain.paid_gpu_s, now, cluster, context)
             side.credit.pay(drain.paid_gpu_s)
-            side.credit.keep(job, now + drain.stay_s)
+            side.credit.keep(job, now + drain.residence_s)
             yield from _as_long_as_they_succeed(actions)
             if job.status != RUNNING:
                 side.credit.forget(job)
@@ -368,13 +368,13 @@ class Dally(Policy):
                 continue
             cluster.focus(job)
             near = tier_with_room(job, near, cluster)
-            before = reserved.domain if reserved.job == job.index else NOBODY
+            before = reserved.domain if reserved.job == job.index else NO_JOB
             reserved.release()
             actions = self._serve_first(job, near, now, cluster)
             if not actions and self._end_probes(now):
                 actions = self._serve_first(job, near, now, cluster)
             if not actions:
-                if before != NOBODY:
+                if before != NO_JOB:
                     reserved.reserve(job, near, before)
                 preempts = self.limits.preemption and cluster.counts_suffice(job)
                 ready_s = reserve_domain(job, near, preempts, cluster, self._context.ledger, reserved)

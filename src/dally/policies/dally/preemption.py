@@ -46,7 +46,7 @@ def cheapest_eviction(
 
     `rooms`: what each domain has for the job if the jobs are preempted that may be.
     """
-    stay_s = context.ranks.left_s(job)
+    residence_s = context.ranks.left_s(job)
     domains = [domain for domain, room in rooms.items() if room.free >= job.gpus]
     domains.sort()
     cheapest: Eviction | None = None
@@ -56,7 +56,7 @@ def cheapest_eviction(
         losers = needed(job.gpus, rooms[domain], context.ranks)
         if not makes_room(job, tier, domain, losers, cluster):
             continue
-        price = price_of(losers, stay_s, now, context)
+        price = price_of(losers, residence_s, now, context)
         if cheapest is None or price < cheapest.price:
             cheapest = Eviction(domain, losers, price)
     return cheapest
@@ -95,11 +95,11 @@ def _add(rooms: dict[int, Room], gpus: i64, tier: i64, domain: i64, other: Job, 
     return 1 if room.free >= gpus else 0
 
 
-def price_of(losers: list[Job], stay_s: float, now: float, context: Context) -> float:
+def price_of(losers: list[Job], residence_s: float, now: float, context: Context) -> float:
     """Finishes that are put off × by how long: what it costs each to stop, and another's stay in its place."""
     price = 0.0
     for other in losers:
-        price += (context.prices.stop_s(other, now) + stay_s) / context.ranks.per_finish_s(other)
+        price += (context.prices.stop_s(other, now) + residence_s) / context.ranks.per_finish_s(other)
     return price
 
 
@@ -170,8 +170,8 @@ def _opening(
     ranks = context.ranks
     stopped = {int(other.index) for other in room.losers}
     inside = context.movable.inside(tier, domain, now, cluster, context.prices)
-    staying = [other for other in inside if int(other.index) not in stopped]
-    leaving = fewest(staying, room.free, job.gpus)
+    remaining = [other for other in inside if int(other.index) not in stopped]
+    leaving = fewest(remaining, room.free, job.gpus)
     cost_gpu_s = cost_of(leaving, now, context.prices)
     if not leaving or context.limits.clear_worth * cost_gpu_s > float(job.gpus) * ranks.left_s(job):
         return None

@@ -11,7 +11,7 @@ from dally.pickles import picklable
 from dally.policies.consolidating import held
 from dally.policies.dally.ledger import Ledger
 
-NOBODY: i64 = -1
+NO_JOB: i64 = -1
 
 
 class ReservedDomain:
@@ -20,7 +20,7 @@ class ReservedDomain:
     __slots__ = ("domain", "job", "tier")
 
     def __init__(self) -> None:
-        self.job: i64 = NOBODY
+        self.job: i64 = NO_JOB
         self.tier: i64 = 0
         self.domain: i64 = 0
 
@@ -32,18 +32,18 @@ class ReservedDomain:
 
     def release(self) -> None:
         """Nothing is reserved any more."""
-        self.job = NOBODY
+        self.job = NO_JOB
 
     def trial(self, cluster: Cluster) -> Trial:
         """A trial in which nothing of the reserved domain is to be had."""
         trial = cluster.trial()
-        if self.job != NOBODY:
+        if self.job != NO_JOB:
             trial.block(self.tier, self.domain)
         return trial
 
     def overlaps(self, tier: i64, domain: i64, cluster: Cluster) -> bool:
         """Whether a domain holds GPUs that are reserved."""
-        if self.job == NOBODY:
+        if self.job == NO_JOB:
             return False
         first, last = cluster.topology.machines_of(tier, domain)
         own_first, own_last = cluster.topology.machines_of(self.tier, self.domain)

@@ -30,7 +30,7 @@ class FairShares:
         self._kind: i64 = kind
         self._gpus: float = float(gpus)
         self._part: float = part
-        self._wants: vec[float] = vec[float]([0.0] * count)
+        self._demands: vec[float] = vec[float]([0.0] * count)
         self._floors: vec[float] = vec[float]([0.0] * count)
         self._count_up(root)
         floors = 0.0
@@ -40,25 +40,27 @@ class FairShares:
 
     def _count_up(self, tenant: Tenant) -> None:
         """What it holds and could use within its limits, and what of that is guaranteed to it."""
-        wants = 0.0
+        demand = 0.0
         below = 0.0
         for child in tenant.children:
             self._count_up(child)
-            wants += self._wants[child.number]
+            demand += self._demands[child.number]
             below += self._floors[child.number]
         held = float(tenant.held[self._kind])
         if not tenant.children:
-            wants = float(tenant.demanded[self._kind]) + held
-        wants = min(wants, held + max(0.0, tenant.room(self._kind)))
-        self._wants[tenant.number] = wants
-        self._floors[tenant.number] = min(wants, max(tenant.guarantee(self._kind, self._part), below))
+            demand = float(tenant.demanded[self._kind]) + held
+        demand = min(demand, held + max(0.0, tenant.room(self._kind)))
+        self._demands[tenant.number] = demand
+        self._floors[tenant.number] = min(demand, max(tenant.guarantee(self._kind, self._part), below))
 
     def _hand_down(self, tenant: Tenant, due: float, guaranteed: float) -> None:
         self.due[tenant.number] = due
         self.guaranteed[tenant.number] = guaranteed
         if not tenant.children:
             return
-        children = [child for child in tenant.children if self._wants[child.number] > 0.0]  # others are due nothing
+        children = [
+            child for child in tenant.children if self._demands[child.number] > 0.0
+        ]  # others are due nothing
         count = len(children)
         floors: vec[float] = vec[float]([0.0] * count)
         caps: vec[float] = vec[float]([0.0] * count)
@@ -66,7 +68,7 @@ class FairShares:
         for place in range(count):
             child = children[place]
             floors[place] = self._floors[child.number]
-            caps[place] = self._wants[child.number]
+            caps[place] = self._demands[child.number]
             levels[place] = child.priority
         weights = shrunk_weights(children, self._gpus)
         all_due = fill(due, floors, caps, weights, levels)

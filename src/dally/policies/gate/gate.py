@@ -63,7 +63,7 @@ class Gate(GateLedger):
         if actions:
             return self._rest_of_idle(stake, actions, now, True)
         self._end_offer(stake)
-        self._note_wants(now)
+        self._note_demands(now)
         for number in list(self._lease_ended):
             stake = self._stakes[number]
             if stake.served != self._pass:
@@ -72,16 +72,16 @@ class Gate(GateLedger):
                     return self._rest_of_idle(stake, actions, now, False)
                 self._end_offer(stake)
         self._lease_ended.clear()
-        self._tell_stalls(now)
+        self._note_stalls(now)
         return actions
 
     def _rest_of_idle(self, stake: Stake, actions: Iterable[Action], now: float, first: bool) -> Iterator[Action]:
         """What the policy asks of running jobs while nobody waits, and what of the pass is left after it."""
         yield from self._serve(stake, INFINITY, now, MANY, actions)
         if first:
-            self._note_wants(now)
+            self._note_demands(now)
         yield from self._end_leases(now)
-        self._tell_stalls(now)
+        self._note_stalls(now)
 
     def _rounds(self, now: float) -> Iterator[Action]:
         if self.tenants.with_budgets:
@@ -95,7 +95,7 @@ class Gate(GateLedger):
             yield from self._end_leases(now)
         if len(self.pools) > 1:
             yield from self.move_up(now)
-        self._tell_stalls(now)
+        self._note_stalls(now)
 
     def _end_leases(self, now: float) -> Iterator[Action]:
         """Serve those whose jobs' leases ended and that were not served yet."""
@@ -120,13 +120,13 @@ class Gate(GateLedger):
         if not waiting:
             if len(self.pools) == 1 or self.migrates:  # running gangs may move
                 yield from self._serve(self.stake_at(self.tenants.other, pool), INFINITY, now, MANY)
-            self._note_wants(now)
+            self._note_demands(now)
             return
         if not self._scarce:  # there is enough for all
             for stake in self._in_fair_order(waiting):
                 stake.owed = False
                 yield from self._serve(stake, INFINITY, now, MANY)
-            self._note_wants(now)
+            self._note_demands(now)
             return
         able = False
         for stake in waiting:
@@ -146,7 +146,7 @@ class Gate(GateLedger):
 
     def _is_scarce(self, pool: Pool) -> bool:
         """Whether more is asked for than is free, as far as that matters; always where there are several pools."""
-        return len(self.pools) > 1 or self.demanded[0] > int(pool.cluster.all_free()) or self._keeps_back
+        return len(self.pools) > 1 or self.demanded[0] > int(pool.cluster.all_free()) or self._lends_partly
 
     def _is_able(self, stake: Stake, now: float) -> bool:
         """Whether a look at what the stake is due may come to anything."""
@@ -237,7 +237,7 @@ class Gate(GateLedger):
     def _put_off(self, stake: Stake, job: Job, now: float) -> None:
         """The policy did not start the job though it could: if it goes by rounds, keep the GPUs until the next."""
         policy = self.policies[stake.pool.number]
-        self.tell(policy, events.PASS_ENDED, None, now)
+        self.notify(policy, events.PASS_ENDED, None, now)
         by_rounds = now < policy.wakeup_s <= now + LONGEST_ROUND_S
         until_s = policy.wakeup_s if by_rounds else now + max(REVIEW_S, stake.tenant.min_runtime_s)
         self._vain[stake.tenant.number] = (int(job.gpus), until_s)
@@ -332,7 +332,7 @@ class Gate(GateLedger):
         stake.settled = self._stops if saw_all and most_starts == MANY else -1
         queue.open_all()
         if unpaid:  # the next window pays: a policy that decides only when something happened must decide again
-            self.tell(policy, events.CAPACITY_CHANGED, None, now)
+            self.notify(policy, events.CAPACITY_CHANGED, None, now)
         return starts
 
     def _open(self, stake: Stake, room: float) -> None:
@@ -343,7 +343,7 @@ class Gate(GateLedger):
     def _room(self, stake: Stake, due: float) -> float:
         """GPUs the tenant may take now: up to its due and its limits, of those that others do not keep back."""
         free = float(stake.pool.cluster.all_free())
-        if self._keeps_back or self._reserved:
+        if self._lends_partly or self._reserved:
             free -= self._reserved_for_others(stake)
         return max(0.0, min(due - float(stake.tenant.held[stake.pool.kind]), min(self._allowed(stake), free)))
 

@@ -87,9 +87,9 @@ class GateLedger(Policy):
         self._owners: list[Tenant] = []  # theirs
         self._at: dict[tuple[int, int], Stake] = {}  # by tenant and pool
         self._known: dict[int, bool] = {}  # indexes of jobs that have a stake
-        self._asking: dict[int, bool] = {}  # indexes of jobs that are counted as asking
+        self._waiting: dict[int, bool] = {}  # indexes of jobs that are counted as waiting
         self.demanded: list[int] = [0] * len(self.pools)  # GPUs that jobs wait for, by pool
-        self._keeps_back: bool = False  # whether anybody does not lend all that it is guaranteed
+        self._lends_partly: bool = False  # whether a tenant does not lend all of its guarantee
         self._reserved: dict[
             tuple[int, int], tuple[int, float]
         ] = {}  # by tenant and pool: GPUs for it, and until when
@@ -183,7 +183,7 @@ class GateLedger(Policy):
             self._queue.enter(result.number)
             self._at[tenant.number, pool.number] = result
             part = self._part(pool)
-            self._keeps_back = self._keeps_back or any(
+            self._lends_partly = self._lends_partly or any(
                 other.lends_all_but(pool.kind, part) > 0.0 for other in self.tenants.all
             )
         return result
@@ -240,15 +240,15 @@ class GateLedger(Policy):
             elif kind == events.MACHINE_REPAIRED:
                 pool.repair(machine)
             elif kind == events.UNSCHEDULABLE:
-                pool.withhold(machine, int(event.gpus))
+                pool.set_aside(machine, int(event.gpus))
         if kind != events.UNSCHEDULABLE:
             for policy in self.policies:
                 policy.on(event)
         self._recount = True
         self._stir_all()
 
-    def tell(self, policy: Policy, kind: i64, job: Job | None, now: float) -> None:
-        """Tell a policy of what the engine does not."""
+    def notify(self, policy: Policy, kind: i64, job: Job | None, now: float) -> None:
+        """Notify a policy of what the engine does not report."""
         self._own.kind = kind
         self._own.job = job
         self._own.now = now
@@ -258,19 +258,19 @@ class GateLedger(Policy):
         for stake in self._stakes:
             stake.stirred = True
 
-    def count_demand(self, job: Job, asks: bool) -> None:
+    def count_demand(self, job: Job, waits: bool) -> None:
         """Count what a job asks for while it waits."""
         index = int(job.index)
-        if asks == (index in self._asking):
+        if waits == (index in self._waiting):
             return
         stake = self._stakes[job.tenant]
-        change = job.gpus if asks else -job.gpus
+        change = job.gpus if waits else -job.gpus
         stake.tenant.demanded[stake.pool.kind] += change
         self.demanded[stake.pool.number] += int(change)
-        if asks:
-            self._asking[index] = True
+        if waits:
+            self._waiting[index] = True
         else:
-            del self._asking[index]
+            del self._waiting[index]
         self._note_change(stake.tenant)
 
     def _note_change(self, tenant: Tenant | None) -> None:
@@ -362,7 +362,7 @@ class GateLedger(Policy):
             tenant.be_due(due, now)
         self._changed = {}
 
-    def _note_wants(self, now: float) -> None:
+    def _note_demands(self, now: float) -> None:
         """The same where there is enough for all: what each holds and asks for within its limits."""
         if len(self.pools) > 1:
             self._note_dues(now)
@@ -371,30 +371,30 @@ class GateLedger(Policy):
         for number in numbers:  # those below before those above
             tenant = self.tenants.all[number]
             held = float(tenant.held[0])
-            wants = held + float(tenant.demanded[0])
+            demand = held + float(tenant.demanded[0])
             if tenant.children:
-                wants = 0.0
+                demand = 0.0
                 for child in tenant.children:
-                    wants += child.due
-            tenant.be_due(min(wants, held + max(0.0, tenant.room(0))), now)
+                    demand += child.due
+            tenant.be_due(min(demand, held + max(0.0, tenant.room(0))), now)
         self._changed = {0: True}
 
-    def _tell_stalls(self, now: float) -> None:
+    def _note_stalls(self, now: float) -> None:
         """What the first job of every tenant waits for, where that changed."""
-        everybody = now >= self._recorded_s + REVIEW_S
-        if everybody:
+        review = now >= self._recorded_s + REVIEW_S
+        if review:
             self._recorded_s = now
         for stake in self._stakes:
-            if not (everybody or stake.served == self._pass) or self._queue.waiting[stake.number] == 0:
+            if not (review or stake.served == self._pass) or self._queue.waiting[stake.number] == 0:
                 continue
             job = self._queue.best_of(stake.number, INFINITY)
             if job is None or stake.pool.gpus == 0:
                 continue
             due = self.shares(stake.pool).due[stake.tenant.number] if self._scarce else INFINITY
             cause, of = cause_of(stake.tenant, stake.pool.kind, job, due)
-            whose = of.path if cause else ""
-            if stake.noted_cause != cause or stake.noted_of != whose:
-                stake.noted_cause, stake.noted_of = cause, whose
+            path = of.path if cause else ""
+            if stake.noted_cause != cause or stake.noted_of != path:
+                stake.noted_cause, stake.noted_of = cause, path
                 self.stalls.append(stall(stake.tenant, stake.pool.name, stake.pool.kind, cause, of, due, now))
 
     def _take_samples(self, now: float) -> None:

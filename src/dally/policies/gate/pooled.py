@@ -97,10 +97,10 @@ class PooledGate(Gate):
     def moved(self, job: Job, stake: Stake, kind: int, now: float) -> None:
         if kind == events.STOPPED and self._moving is not None:
             self._hand_over(job, stake, self._moving, now)
-            self.tell(self.policies[self._moving.pool.number], events.QUEUED, job, now)
+            self.notify(self.policies[self._moving.pool.number], events.QUEUED, job, now)
         for pool, policy in zip(self.pools, self.policies, strict=True):
             if pool is not stake.pool:
-                self.tell(policy, events.CAPACITY_CHANGED, None, now)
+                self.notify(policy, events.CAPACITY_CHANGED, None, now)
 
     def forget(self, job: Job) -> None:
         if job.status != CANCELLED:
@@ -127,7 +127,7 @@ class PooledGate(Gate):
             self._queue.add(job, order.key(job, now), order.tie(job))
             self.count_demand(job, True)
             new.stirred = True
-            self.tell(self.policies[pool.number], events.QUEUED, job, now)
+            self.notify(self.policies[pool.number], events.QUEUED, job, now)
         self.forget_shares()
 
     def _hand_over(self, job: Job, old: Stake, new: Stake, now: float) -> None:
@@ -135,7 +135,7 @@ class PooledGate(Gate):
         self._queue.forget(job)
         status = job.status
         job.status = CANCELLED  # for the old one it is as gone as that
-        self.tell(self.policies[old.pool.number], events.WITHDRAWN, job, now)
+        self.notify(self.policies[old.pool.number], events.WITHDRAWN, job, now)
         job.status = status
         self.assign(job, new)
         job.kind = self.policies[new.pool.number].placement.kind(job)

@@ -68,10 +68,10 @@ class Pool:
                 inside.add(machine, gpus)
         self.cluster.take_part(job, inside, sign)
 
-    def withhold(self, machine: int, gpus: int) -> None:
+    def set_aside(self, machine: int, gpus: int) -> None:
         """So many of its free GPUs are not offered; below 0: they are again."""
         if not self.whole and self.has(machine):
-            self.cluster.withhold(machine, gpus)
+            self.cluster.set_aside(machine, gpus)
 
     def fail(self, machine: int) -> None:
         if not self.whole and self.has(machine):
@@ -118,7 +118,7 @@ class PoolDemand(NamedTuple):
     pool: Pool
     view: View
     demanded: int  # GPUs held and asked for
-    free: int  # GPUs that nobody holds or could start on
+    free: int  # GPUs that no job holds or could start on
 
 
 class Lengths:

@@ -27,16 +27,16 @@ class DiscreteLas(Order):
     """By queue, the least attained GPU-seconds first; in a queue by first start, then submission.
 
     Gu et al., Tiresias, NSDI 2019: discretised two-dimensional LAS, for clusters that do not know how long jobs
-    run. The paper reports a mean JCT up to 5.5 times shorter than that of a manager in production, and near that
-    of schedulers that know durations; so it is here beside `fifo` (tests/policies/test_claims.py). A job falls to
-    the next queue when its GPU-seconds reach the queue's limit. One that has waited `promote` times as long as it
-    ran returns to the first queue, and both its clocks start anew; the runs of the paper's artifact do without,
-    and so do we unless told. The paper leaves the limits to the operator, who knows the jobs: ours are quantiles
-    of the GPU-seconds of the jobs finished so far (0.5, 0.8 and 0.95), since fixed ones of an hour or five put
-    nearly all the work of month-long jobs into the last queue, which is FIFO. Until `learn_from` jobs have
-    finished they are the artifact's. We depart from it: a restart is no service, as a gang whose restart alone
-    took it to the next queue would never get any work done. We could not take over the limits of the paper's own
-    runs: it has none for other traces than its own.
+    run. The paper reports a mean JCT up to 5.5 times shorter than that of a manager in production, and near that of
+    schedulers that know durations; this implementation shows the same against `fifo`
+    (tests/policies/test_claims.py). A job falls to the next queue when its GPU-seconds reach the queue's limit. A
+    job that has waited `promote` times as long as it ran returns to the first queue with both clocks reset; the
+    runs of the paper's artifact do not use this rule, and it is off by default. The paper leaves the limits to the
+    operator. Here they are quantiles (0.5, 0.8 and 0.95) of the GPU-seconds of the jobs finished so far, because
+    fixed limits of one or five hours put nearly all the work of month-long jobs into the last queue, which is FIFO.
+    Until `learn_from` jobs have finished, the artifact's limits apply. Departures: a restart does not count as
+    service, because a gang whose restart alone took it to the next queue would never get any work done; and the
+    limits of the paper's own runs are not used, because the paper states them for its own traces only.
     """
 
     def __init__(self, limits: list[float], promote: float, learn_from: i64) -> None:
@@ -157,11 +157,11 @@ class DiscreteLas(Order):
 class GittinsLas(DiscreteLas):
     """By Gittins index, the largest first.
 
-    Tiresias's other order, for clusters that know the distribution of durations, and at least as good there. G(a)
-    = P(S - a ≤ Δ | S > a) ÷ E[min(S - a, Δ) | S > a], where S is a job's service in GPU-seconds, a what it has
+    Tiresias's other order, for clusters that know the distribution of durations, and at least as good there. G(a) =
+    P(S - a ≤ Δ | S > a) ÷ E[min(S - a, Δ) | S > a], where S is a job's service in GPU-seconds, a what it has
     attained and Δ the width of its queue. The distribution of S is that of the jobs finished so far; until
-    `learn_from` have finished, queues rank as under LAS. We depart from the paper in that a job's index is worked
-    out when it starts or changes queues, not all the time.
+    `learn_from` have finished, queues rank as under LAS. Departure from the paper: a job's index is computed when
+    it starts or changes queues, not all the time.
     """
 
     def __init__(self, limits: list[float], promote: float, learn_from: i64) -> None:

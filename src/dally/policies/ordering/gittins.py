@@ -49,11 +49,12 @@ picklable(Ranked, Job(0, "", 0.0, 1, 0.0), 0, 1.0)
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class GittinsOrder(Order):
-    """GPUs × expected seconds of service per finish (the inverse Gittins index) × the slowdown nobody can avoid.
+    """GPUs × expected seconds of service per finish (the inverse Gittins index) × the slowdown that no placement
+    avoids.
 
-    Gittins, Bandit Processes and Dynamic Allocation Indices, 1979. A job's rank is worked out when it enters an age
-    bin, and for all jobs every `refresh_s` seconds, or when enough have finished to know better. Instead, ranks may
-    be by GPU-time had so far (las).
+    Gittins, Bandit Processes and Dynamic Allocation Indices, 1979. A job's rank is computed when it enters an age
+    bin, and for all jobs every `refresh_s` seconds, or when enough jobs have finished to change it. With
+    `order=las`, the rank is the GPU time so far.
     """
 
     def __init__(self, table: HazardTable, refresh_s: float = 600.0, by: i64 = GITTINS) -> None:
@@ -121,7 +122,7 @@ class GittinsOrder(Order):
 
     def alike(self, times: float) -> bool:
         """Whether ranks of jobs of one size tell nothing yet: none has lived so many times as long as another."""
-        return times > 0.0 and self.by == GITTINS and not self.table.tells_apart(times)
+        return times > 0.0 and self.by == GITTINS and not self.table.distinguishes(times)
 
     def share_ending(self, job: Job, by_s: float) -> float:
         """The share of jobs like it, of its age, that were seen to end by an age."""

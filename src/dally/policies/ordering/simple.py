@@ -35,9 +35,9 @@ DIGITS: Final = 9  # of a score
 class NetworkSensitivity(Order):
     """By the share of its running time that a job spent computing; 0 for jobs that never ran.
 
-    Sharma et al., GPU Cluster Scheduling for Network-Sensitive Deep Learning (arXiv 2401.16492):
-    Nw_sens = work done ÷ (running time ÷ ideal completion time), which is that share. Rounded, so that
-    equal scores are equal whatever floats make of them, and ties are broken as they should be.
+    Sharma et al., GPU Cluster Scheduling for Network-Sensitive Deep Learning (arXiv 2401.16492): Nw_sens = work
+    done ÷ (running time ÷ ideal completion time), which is that share. The share is rounded, so that floating-point
+    noise does not break ties.
     """
 
     def key(self, job: Job, now: float) -> float:

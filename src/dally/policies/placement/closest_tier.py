@@ -16,14 +16,16 @@ from dally.policies.view import View
 
 ANY: Final = "any"
 CLOSEST: Final = "closest"
-TIER: Final = Param("tier", ANY, "any: gangs go where their placement puts them; closest: never past their closest")
+TIER: Final = Param(
+    "tier", ANY, "any: gangs take any tier that their placement chooses; closest: only their closest tier"
+)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ClosestTier(Placement):
-    """Never farther than the closest tier that could hold the gang: it waits for one domain of that.
+    """Places a gang only at the closest tier that could hold it; the gang waits for one domain of that tier.
 
-    Inside that tier the placement it wraps chooses; where that would go farther, the best fit is taken.
+    Within the domain, the wrapped placement chooses the machines. If its choice would go farther, best fit decides.
     """
 
     def __init__(self, inner: Placement) -> None:

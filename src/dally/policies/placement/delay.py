@@ -44,7 +44,9 @@ class DelayPlacement(Placement):
 
 
 PATIENCE: Final = Param(
-    "patience", 1.0, "a gang declines a place until it has waited so many times as long as it would lose there"
+    "patience",
+    1.0,
+    "a gang declines a placement until it has waited this many times as long as it would lose there",
 )
 
 

@@ -12,7 +12,7 @@ from dally.model import Allocation, Job
 from dally.policies.base import Param
 from dally.policies.placement.base import Placement
 
-KAPPA: Final = Param("kappa", 1, "gangs of at most so many GPUs are spread, larger ones go machine by machine")
+KAPPA: Final = Param("kappa", 1, "gangs of at most this many GPUs are spread, larger ones go machine by machine")
 
 
 class LeastWorkload(Placement):

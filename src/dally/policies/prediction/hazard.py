@@ -152,7 +152,7 @@ class HazardTable(Part):
                 leaf.met[place] *= self.keep
                 leaf.ended[place] *= self.keep
 
-    def tells_apart(self, times: float) -> bool:
+    def distinguishes(self, times: float) -> bool:
         """Whether a job was seen to live so many times as long as one that ended; until then all may be alike."""
         if self._first_end >= self.bins:
             return False
@@ -290,7 +290,7 @@ class HazardTable(Part):
         self.finishes = saved["finishes"]
 
     def _see_again(self) -> None:
-        """From the counts of all jobs, the ages of which `tells_apart` asks."""
+        """From the counts of all jobs, the ages of which `distinguishes` uses."""
         self._first_end, self._oldest = self.bins, 0
         for group in self._classes:
             if group.parent >= 0:  # narrower classes are part of the widest, and may have forgotten

@@ -17,7 +17,7 @@ PREDICTORS: Final[dict[str, Callable[[], Predictor]]] = {
     "history": HistoryPredictor,
     "forest": Forest,
 }
-PREDICTOR: Final = Param("predictor", "oracle", "what foresees durations: oracle, none, history or forest")
+PREDICTOR: Final = Param("predictor", "oracle", "source of duration estimates: oracle, none, history or forest")
 
 
 def make_predictor(name: str) -> Predictor:

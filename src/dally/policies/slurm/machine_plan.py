@@ -12,7 +12,7 @@ from dally.model import Allocation, Job
 FIRST_STEP_S = 30.0  # between the first two moments that are looked at; each later one is twice as far
 
 
-class Booking:
+class PlannedUse:
     """A machine is a planned job's from start to end."""
 
     __slots__ = ("end_s", "start_s")
@@ -28,7 +28,7 @@ class MachinePlan:
     Moments are ends of running jobs, the last of each step; steps double, as those of Slurm's own look ahead do.
     """
 
-    __slots__ = ("_bookings", "_cluster", "_ended", "_free", "_free_for", "_topology", "moments_s")
+    __slots__ = ("_cluster", "_ended", "_free", "_free_for", "_planned_uses", "_topology", "moments_s")
 
     def __init__(self, cluster: Cluster, ends: list[tuple[float, Job]], now: float, window_s: float) -> None:
         """`ends`: running jobs by when their limits run out, first first."""
@@ -39,7 +39,7 @@ class MachinePlan:
         here = _copy(cluster.free[0])
         self.moments_s: list[float] = [now]
         self._free: list[vec[i64]] = [here]
-        self._bookings: list[list[Booking]] = [[] for _ in range(len(here))]
+        self._planned_uses: list[list[PlannedUse]] = [[] for _ in range(len(here))]
         step_s = FIRST_STEP_S
         at: i64 = 0
         while at < len(ends) and ends[at][0] <= now + window_s:
@@ -120,12 +120,12 @@ class MachinePlan:
     def reserve(self, machines: vec[i64], start_s: float, end_s: float) -> None:
         """These machines are a planned job's, whole."""
         for machine in machines:
-            self._bookings[machine].append(Booking(start_s, end_s))
+            self._planned_uses[machine].append(PlannedUse(start_s, end_s))
 
     def is_open(self, machine: i64, start_s: float, end_s: float) -> bool:
         """Whether nobody booked the machine for a time that overlaps."""
-        for booking in self._bookings[machine]:  # noqa: SIM110  # compiled, a loop is faster than a generator
-            if booking.start_s < end_s and start_s < booking.end_s:
+        for use in self._planned_uses[machine]:  # noqa: SIM110  # compiled, a loop is faster than a generator
+            if use.start_s < end_s and start_s < use.end_s:
                 return False
         return True
 

@@ -38,15 +38,15 @@ class Backfill(NamedTuple):
 class SlurmBackfill(Policy):
     """Multifactor priority, strictly while jobs fit, then backfill that knows time limits, not durations.
 
-    Slurm's manual: priority/multifactor, sched/backfill, select/cons_tres with topology/tree. At every event,
-    jobs start in order of priority until one does not fit. At most every `bf_interval_s`, the first
-    `bf_max_job_test` jobs are planned: each books the earliest time at which machines are free for as long as
-    its limit, where running jobs are expected to end at their limits. Later jobs start now only on machines
-    without a booking in that time. As in Slurm, a plan takes whole machines, a job beyond `bf_window_s` is not
-    planned, and the moments considered get farther apart. A gang that fits a machine requests --nodes=1; larger
-    gangs take the closest free GPUs. A job that outlasts its limit is not killed here, because its trace
-    records that it ran; it is then expected to end at any moment. If the trace has no time limits, all jobs
-    have the same one, and almost nothing is backfilled.
+    Slurm's manual: priority/multifactor, sched/backfill, select/cons_tres with topology/tree. At every event, jobs
+    start in order of priority until one does not fit. At most every `bf_interval_s`, the first `bf_max_job_test`
+    jobs are planned: each reserves the earliest time at which machines are free for as long as its limit, where
+    running jobs are expected to end at their limits. Later jobs start now only on machines without a reservation in
+    that time. As in Slurm, a plan takes whole machines, a job beyond `bf_window_s` is not planned, and the moments
+    considered get farther apart. A gang that fits a machine requests --nodes=1; larger gangs take the closest free
+    GPUs. A job that outlasts its limit is not killed here, because its trace records that it ran; it is then
+    expected to end at any moment. If the trace has no time limits, all jobs have the same one, and almost nothing
+    is backfilled.
     """
 
     def __init__(self, weights: Weights, backfill: Backfill) -> None:
@@ -121,7 +121,7 @@ class SlurmBackfill(Policy):
         self._ranked_s = now
         self._changes += 1
         self._ranks.shares.bring_up(now)
-        for job in queue.everybody():
+        for job in queue.all_jobs():
             queue.rerank(job, self._ranks.key(job, now), 0.0)
 
     def _offer(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:

@@ -174,8 +174,8 @@ class WaitRecords:
             holders = [f"{name} ({gpus})" for name, gpus in moment.holders[:NAMED]]
             text += f" (in use by {_names(holders, len(moment.holders))})" if holders else " (machines are down)"
         if self._first and self._first_s is not None:
-            whose = f"the reservation of {first}" if first else "its reservation"
-            return Why(f"{text}; {whose} begins", GPUS, self._first_s)
+            reservation = f"the reservation of {first}" if first else "its reservation"
+            return Why(f"{text}; {reservation} begins", GPUS, self._first_s)
         if self._next_round(moment):
             return Why(f"{text}; GPUs are assigned next", GPUS, self._round_s)
         return Why(text, GPUS)
@@ -197,7 +197,10 @@ class WaitRecords:
             return Why(f"the closest free placement is {place}, which it never accepts", PLACE)
         if until_s > moment.now:
             return Why(f"waits for a closer placement than {place}, which it accepts", DELAY, until_s)
-        return Why(f"the closest free placement is {place}, which it accepts in its turn", ORDER)
+        return Why(
+            f"the closest free placement is {place}, which it accepts when the jobs ahead of it have been served",
+            ORDER,
+        )
 
 
 def placement_text(tiers: Sequence[str], tier: str) -> str:

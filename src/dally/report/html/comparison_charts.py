@@ -143,7 +143,7 @@ def cdf_chart(name: str, title: str, column: str, axis: str, contenders: Sequenc
     lows = [min(one.xs) for one in series]
     low_s = max(SHORTEST_S, min(lows) * 0.9)
     return Chart(
-        name, title, "How many of the finished jobs took at most so long. Less than a second counts as one.",
+        name, title, "Number of finished jobs that took at most this long. Less than a second counts as one.",
         LINES, log_span_axis(axis, low_s, max(max(one.xs) for one in series)),
         share_axis(JOBS_SHARE, unit="% of jobs"), series,
     )  # fmt: skip

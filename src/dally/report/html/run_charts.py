@@ -68,7 +68,7 @@ def cdf_chart(jobs: pl.DataFrame) -> Chart:
     x = log_span_axis("time per job", SHORTEST_S, max(max(one.xs) for one in series))
     return Chart(
         "jct-cdf", "Completion time and waiting",
-        "How many of the finished jobs took at most so long. Less than a second counts as one.",
+        "Number of finished jobs that took at most this long. Less than a second counts as one.",
         LINES, x, share_axis(JOBS_SHARE, unit="% of jobs"), series,
     )  # fmt: skip
 

@@ -20,7 +20,7 @@ MOST_USERS = 10  # that the page names: those worst off
 MEANINGS = (
     "Due: what a queue's guarantee, weight and past use give it of what it holds and asks for; in charts sampled "
     "every hour. "
-    "Borrowed: held above its guarantee. Lent: of its guarantee, held by others. Stopped: jobs that gave way to "
+    "Borrowed: held above its guarantee. Lent: of its guarantee, held by others. Stopped: jobs preempted for "
     "another queue's share, with the GPU-hours that they had run."
 )
 RHO = (

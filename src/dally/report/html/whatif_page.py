@@ -34,7 +34,7 @@ ANSWER = "whatif.json"
 COMPARED = "comparison.html"
 LOSERS = 10
 SHOWN = 15  # rows of a table; the file has all
-LOOKS = {"use": "better", "rough": "rough", "do not quote": "worse", "unchecked": "rough"}
+CHART_LOOK = {"use": "better", "rough": "rough", "do not quote": "worse", "unchecked": "rough"}
 
 
 def read_answer(folder: Path) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def whatif_page(folder: Path, values: Values, rows: Sequence[Mapping[str, Any]])
     _verdict(page, values)
     _trust(page, values)
     _changes(page, values)
-    _whom(page, values)
+    _groups(page, values)
     _losers(page, folder, values, rows)
     page.section("assumptions", "Assumptions")
     for line in _assumed(values):
@@ -71,12 +71,12 @@ def whatif_page(folder: Path, values: Values, rows: Sequence[Mapping[str, Any]])
 
 def _verdict(page: Page, values: Values) -> None:
     result = values["verdict"]
-    page.add(f'<div class="verdict {LOOKS[result["level"]]}"><p class="lead">{marked(result["text"])}</p>')
+    page.add(f'<div class="verdict {CHART_LOOK[result["level"]]}"><p class="lead">{marked(result["text"])}</p>')
     if result["reasons"]:
         page.add("<p>Most likely because</p><ul>")
         page.add("".join(f"<li>{marked(reason)}.</li>" for reason in result["reasons"]))
         page.add("</ul>")
-    only = "As a simulation, no more: " if result["level"] in ("do not quote", "unchecked") else ""
+    only = "Only a simulation: " if result["level"] in ("do not quote", "unchecked") else ""
     page.add(f'</div><p class="answer">{only}{marked(values["answer"])}</p>')
 
 
@@ -121,7 +121,7 @@ def _causes(values: Values) -> Chart:
     )  # fmt: skip
 
 
-def _whom(page: Page, values: Values) -> None:
+def _groups(page: Page, values: Values) -> None:
     page.section("whom", "Who gains, who loses")
     page.note("A job is better or worse off if it takes 5 % and a minute less or longer. Click a heading to sort.")
     for key, what in GROUPS.items():
@@ -145,7 +145,7 @@ def _losers(page: Page, folder: Path, values: Values, rows: Sequence[Mapping[str
     shown = min(LOSERS, len(losers))
     page.note(
         f"{shown} of {len(losers):,} jobs that take more than 5 % and one minute longer, with what happens to them "
-        f"under `{values['new']}` (the first seed). Click a job for its story."
+        f"under `{values['new']}` (the first seed). Click a job for its history."
     )
     first = {str(row["policy"]): row["folder"] for row in reversed(list(rows))}
     if values["new"] not in first:

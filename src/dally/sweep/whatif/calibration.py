@@ -117,7 +117,7 @@ FIRST_PART = 0.75  # of the time, to choose by; the rest is held out
 SAMPLE = 2400  # jobs to choose by, where there are more: the time of a replay grows faster than its jobs
 SAMPLE_FILL = 600  # jobs before these
 FEWEST = 20  # jobs with a recorded wait; fewer prove nothing
-CLOSE_OFF = 0.1  # in log: fits that are no farther apart are told apart by single jobs
+CLOSE_OFF = 0.1  # in log: fits that are no farther apart are distinguished by single jobs
 ALIKE = 0.01  # misfits that are no farther apart say nothing
 
 Carry = Callable[[list[Run]], Sequence[Row]]  # carries runs out, folders included

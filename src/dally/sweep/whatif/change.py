@@ -111,7 +111,7 @@ def _new_queues(change: Change, present: str, topology: Topology, folder: Path |
 
     source = change.queues or present
     if not source:
-        problem = "say whose with --queues FILE, today's queues, or with --new-queues FILE"
+        problem = "name the queues with --queues FILE, today's, or with --new-queues FILE"
         raise InputError(f"--quota {change.quotas[0]}: {problem}")
     tree = with_changes(read_quotas(Path(source)), change.quotas)
     check_types(change.quotas, topology.gpu_types)

@@ -51,9 +51,7 @@ def judge(
     grave = _grave(evidence, places)
     reasons = grave + _likely(fits, evidence, policy, too_large, held)
     if fits.whole.jobs < FEWEST:
-        text = (
-            f"Not checked: the trace records {fits.whole.jobs} waits. The figures below are a simulation, no more."
-        )
+        text = f"Not checked: the trace records {fits.whole.jobs} waits. The figures below are only a simulation."
         return Verdict(DO_NOT_QUOTE if grave else UNCHECKED, text, grave, None)
     off = fits.off()
     if off > FAR or grave:
@@ -123,8 +121,8 @@ def _likely(fits: Fits, evidence: Evidence, policy: str, too_large: int, held: C
         if len(kinds) > 1 and not set(kinds) <= set(held):
             named = ", ".join(f"{count:,} {kind}" for kind, count in list(kinds.items())[:3])
             result.append(
-                f"jobs ran in {len(kinds)} {what} ({named}), and the replay lets each run anywhere: say which "
-                f"machines are whose by {tables[what]} in a topology file (`dally topology convert` writes one)"
+                f"jobs ran in {len(kinds)} {what} ({named}), and the replay lets each run anywhere: state the "
+                f"machines of each by {tables[what]} in a topology file (`dally topology convert` writes one)"
             )
     if policy.startswith("slurm-backfill") and evidence.without_limit > FEW * evidence.jobs:
         result.append(f"{evidence.without_limit:,} jobs state no time limit, by which Slurm plans")

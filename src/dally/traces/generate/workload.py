@@ -1,4 +1,4 @@
-"""From a recipe and an ask to jobs in order of submission."""
+"""From a recipe and a request to jobs in order of submission."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ NEAR = 0.01  # of the load
 PASSED = "Pass"
 
 
-class Ask(NamedTuple):
-    """How much of a recipe is wanted; what is None follows from the rest, or from the recipe."""
+class WorkloadRequest(NamedTuple):
+    """How much of a recipe to generate; what is None follows from the rest, or from the recipe."""
 
     seed: int = 1
     jobs: int | None = None
@@ -129,17 +129,17 @@ class GeneratedWorkload:
         }
 
 
-def generate(recipe: Recipe, ask: Ask) -> GeneratedWorkload:
-    """A workload after the recipe; the same ask gives the same jobs on every machine."""
-    _check(recipe, ask)
-    gpus = ask.gpus if ask.gpus is not None else recipe.cluster_gpus
-    work = _work(recipe, ask, gpus)
-    bursts = draw_bursts(recipe, work, ask.seed)
+def generate(recipe: Recipe, request: WorkloadRequest) -> GeneratedWorkload:
+    """A workload after the recipe; the same request gives the same jobs on every machine."""
+    _check(recipe, request)
+    gpus = request.gpus if request.gpus is not None else recipe.cluster_gpus
+    work = _work(recipe, request, gpus)
+    bursts = draw_bursts(recipe, work, request.seed)
     queues = [""] * len(bursts)
-    if ask.users is not None or ask.teams:
-        bursts, queues = shared_out(bursts, ask.users or recipe.users, ask.teams, ask.seed, recipe.name)
-    window_s = _window_s(recipe, ask, work, gpus)
-    times_s = draw_arrivals(recipe, bursts, window_s, ask.seed)
+    if request.users is not None or request.teams:
+        bursts, queues = shared_out(bursts, request.users or recipe.users, request.teams, request.seed, recipe.name)
+    window_s = _window_s(recipe, request, work, gpus)
+    times_s = draw_arrivals(recipe, bursts, window_s, request.seed)
     rows = [
         (submit_s, place, duration_s)
         for place, (burst, own_s) in enumerate(zip(bursts, times_s, strict=True))
@@ -147,14 +147,14 @@ def generate(recipe: Recipe, ask: Ask) -> GeneratedWorkload:
     ]
     rows.sort()
     _move_to_ends(rows, int(window_s))
-    ends = Stream(ask.seed, recipe.name, "ends")
+    ends = Stream(request.seed, recipe.name, "ends")
     jobs = []
     for number, (submit_s, place, duration_s) in enumerate(rows):
         burst = bursts[place]
         status = _end(recipe, duration_s, ends.point())
         facts = (f"j{number}", burst.user, burst.name, submit_s, burst.gpus, duration_s, status, queues[place])
         jobs.append(GeneratedJob(*facts))
-    return GeneratedWorkload(recipe, ask.seed, gpus, jobs)
+    return GeneratedWorkload(recipe, request.seed, gpus, jobs)
 
 
 def _move_to_ends(rows: list[tuple[int, int, int]], last_s: int) -> None:
@@ -181,14 +181,14 @@ def _end(recipe: Recipe, duration_s: int, point: float) -> str:
     return PASSED
 
 
-def _work(recipe: Recipe, ask: Ask, gpus: int) -> dict[int, list[int]]:
+def _work(recipe: Recipe, request: WorkloadRequest, gpus: int) -> dict[int, list[int]]:
     """Sizes and durations of as many jobs as asked for, or as many as fill the days to the load."""
-    if ask.load is not None and ask.days is not None:
-        return _work_to_fill(recipe, ask.load * gpus * ask.days * DAY_S, gpus, ask.seed)
-    jobs = ask.jobs if ask.jobs is not None else recipe.jobs
-    if ask.days is not None and ask.jobs is None:
-        jobs = max(1, round(ask.days * recipe.jobs / recipe.days))
-    return draw_work(recipe, jobs, gpus, ask.seed)
+    if request.load is not None and request.days is not None:
+        return _work_to_fill(recipe, request.load * gpus * request.days * DAY_S, gpus, request.seed)
+    jobs = request.jobs if request.jobs is not None else recipe.jobs
+    if request.days is not None and request.jobs is None:
+        jobs = max(1, round(request.days * recipe.jobs / recipe.days))
+    return draw_work(recipe, jobs, gpus, request.seed)
 
 
 def _work_to_fill(recipe: Recipe, target_s: float, gpus: int, seed: int) -> dict[int, list[int]]:
@@ -208,33 +208,35 @@ def _work_to_fill(recipe: Recipe, target_s: float, gpus: int, seed: int) -> dict
     return best
 
 
-def _window_s(recipe: Recipe, ask: Ask, work: dict[int, list[int]], gpus: int) -> float:
+def _window_s(recipe: Recipe, request: WorkloadRequest, work: dict[int, list[int]], gpus: int) -> float:
     """How long jobs keep coming, in seconds."""
     if recipe.arrivals == "batch":
         return 0.0
-    if ask.days is not None:
-        return ask.days * DAY_S
-    if ask.load is not None:
-        return max(1.0, gpu_seconds(work) / (ask.load * gpus))
+    if request.days is not None:
+        return request.days * DAY_S
+    if request.load is not None:
+        return max(1.0, gpu_seconds(work) / (request.load * gpus))
     return max(1.0, recipe.days * DAY_S * sum(map(len, work.values())) / recipe.jobs)
 
 
-def _check(recipe: Recipe, ask: Ask) -> None:
-    if ask.jobs is not None and not 1 <= ask.jobs <= MOST_JOBS:
-        raise InputError(f"--jobs {ask.jobs}: must be from 1 to {MOST_JOBS}")
-    if ask.days is not None and not 0.01 <= ask.days <= 10_000:
-        raise InputError(f"--days {ask.days:g}: must be from 0.01 to 10000")
-    if ask.load is not None and not 0.001 <= ask.load <= 1000:
-        raise InputError(f"--load {ask.load:g}: must be from 0.001 to 1000; 0.9 is 90 % of the cluster")
-    if ask.gpus is not None and ask.gpus < 1:
-        raise InputError(f"--gpus {ask.gpus}: must be at least 1")
-    if ask.users is not None and not 1 <= ask.users <= MOST_PEOPLE:
-        raise InputError(f"--users {ask.users}: must be from 1 to {MOST_PEOPLE}")
-    if not 0 <= ask.teams <= (ask.users or recipe.users):
-        raise InputError(f"--teams {ask.teams}: must be from 1 to the number of users, {ask.users or recipe.users}")
-    if ask.jobs is not None and ask.days is not None and ask.load is not None:
+def _check(recipe: Recipe, request: WorkloadRequest) -> None:
+    if request.jobs is not None and not 1 <= request.jobs <= MOST_JOBS:
+        raise InputError(f"--jobs {request.jobs}: must be from 1 to {MOST_JOBS}")
+    if request.days is not None and not 0.01 <= request.days <= 10_000:
+        raise InputError(f"--days {request.days:g}: must be from 0.01 to 10000")
+    if request.load is not None and not 0.001 <= request.load <= 1000:
+        raise InputError(f"--load {request.load:g}: must be from 0.001 to 1000; 0.9 is 90 % of the cluster")
+    if request.gpus is not None and request.gpus < 1:
+        raise InputError(f"--gpus {request.gpus}: must be at least 1")
+    if request.users is not None and not 1 <= request.users <= MOST_PEOPLE:
+        raise InputError(f"--users {request.users}: must be from 1 to {MOST_PEOPLE}")
+    if not 0 <= request.teams <= (request.users or recipe.users):
+        raise InputError(
+            f"--teams {request.teams}: must be from 1 to the number of users, {request.users or recipe.users}"
+        )
+    if request.jobs is not None and request.days is not None and request.load is not None:
         raise InputError("--jobs, --days and --load: give two of them, the third follows")
-    if recipe.arrivals == "batch" and (ask.days is not None or ask.load is not None):
+    if recipe.arrivals == "batch" and (request.days is not None or request.load is not None):
         raise InputError(f"{recipe.name}: all jobs come at once, so --days and --load have no meaning")
 
 

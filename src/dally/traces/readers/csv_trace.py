@@ -200,12 +200,12 @@ def _skip(reading: Reading, line: int, names: tuple[str, ...], texts: tuple[str,
 
 
 def _check_once(path: Path, line: int | None, header: list[str]) -> None:
-    """InputError if a column that is read stands twice: which of them counts is not ours to guess."""
+    """InputError if a column that is read appears twice: which of them counts is not ours to guess."""
     known = {*RAN, *(name for spellings in (NEEDED | LENGTHS).values() for name in spellings)}
     known |= {name for request in SPEC_COLUMNS for name in _spellings(request)}
     for name in header:
         if name in known and header.count(name) > 1:
-            raise at(path, line, name, "stands twice in the header")
+            raise at(path, line, name, "appears twice in the header")
 
 
 def _needed(path: Path, line: int | None, header: list[str]) -> list[int]:
@@ -268,7 +268,7 @@ def _check(header: list[str], rows: Iterable[list[str]], strict: bool) -> None:
     reading = Reading(NAME, strict)
     for job in rows_below(reading, None, header, _numbered(rows)):
         if job.job_id in seen:
-            raise at(NAME, job.line, "job_id", f"{job.job_id!r} stands already in row {seen[job.job_id]}")
+            raise at(NAME, job.line, "job_id", f"{job.job_id!r} is already in row {seen[job.job_id]}")
         seen[job.job_id] = job.line
     if not seen:
         raise no_jobs(reading)

@@ -99,7 +99,7 @@ def _row(reading: Reading, job: KubeObject | None, workload: KubeObject | None) 
     elif end_s < start_s:
         reading.skip(main.line, "completionTime", main.name, BACKWARDS)
     else:
-        _tell(reading, main, kueue, needs.parts)
+        _note_assumptions(reading, main, kueue, needs.parts)
         return TraceRow(
             main.line,
             _name(main),
@@ -137,7 +137,7 @@ def _start(main: KubeObject, kueue: KubeObject, end_s: float | None) -> float | 
     return main.start_s
 
 
-def _tell(reading: Reading, main: KubeObject, kueue: KubeObject, parts: bool) -> None:
+def _note_assumptions(reading: Reading, main: KubeObject, kueue: KubeObject, parts: bool) -> None:
     """Count what had to be assumed."""
     if kueue.kind != "Workload":
         reading.note(NO_KUEUE)

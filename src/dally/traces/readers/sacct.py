@@ -80,7 +80,7 @@ def _records(reading: Reading) -> Iterator[TraceRow]:
             column, columns = _header(reading, line, fields), len(fields)
             continue
         if len(fields) > columns:
-            fields = _mended(fields, column, len(fields) - columns)
+            fields = _rejoined(fields, column, len(fields) - columns)
         if len(fields) != columns:
             raise at(reading.path, line, None, f"{len(fields)} fields where the header has {columns}")
         row = _record(reading, line, {name: fields[place].strip() for name, place in column.items()})
@@ -110,10 +110,10 @@ def _headless(fields: list[str]) -> bool:
     if len(fields) < len(WRITTEN) or not JOB.fullmatch(fields[0].strip()):
         return False
     column = _places(WRITTEN)
-    return _dated(_mended(fields, column, len(fields) - len(WRITTEN)), column)
+    return _dated(_rejoined(fields, column, len(fields) - len(WRITTEN)), column)
 
 
-def _mended(fields: list[str], column: dict[str, int], more: int) -> list[str]:
+def _rejoined(fields: list[str], column: dict[str, int], more: int) -> list[str]:
     """The fields with a bar inside a free text put back into it: where times are times then."""
     for name in FREE:
         if name in column:

@@ -68,7 +68,7 @@ def add_token(store: Store, name: str, role: str, user: str = "") -> str:
     if not name or not name.isprintable():
         raise InputError(f"{name!r}: must be a name for the token, as alice-laptop")
     if (role == USER) != bool(user):
-        problem = "needs --user, whose jobs it is about" if role == USER else "takes no --user: it sees all jobs"
+        problem = "needs --user, the owner of the jobs" if role == USER else "takes no --user: it sees all jobs"
         raise InputError(f"--role {role}: {problem}")
     if any(token.name == name for token in tokens(store)):
         raise InputError(f"{name}: there is a token of that name; `dally token remove {name}` takes it back")

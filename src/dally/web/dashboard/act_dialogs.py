@@ -11,13 +11,13 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 from pydantic import ValidationError
 
-from dally.live.overrides import FIRST, HOLD, PATIENCE, TIMER
+from dally.live.overrides import DELAY, FIRST, HOLD, TIMER
 from dally.live.status import ClusterStatus
 from dally.report.time_text import span
 from dally.web.auth.tokens import Caller
 from dally.web.dashboard.templating import page
 from dally.web.routes import acts
-from dally.web.routes.acts import LONGEST_WHY, Acted, Patience, Priority, Reasoned, SetTimer, action_page
+from dally.web.routes.acts import LONGEST_WHY, Acted, Priority, Reasoned, SetDelay, SetTimer, action_page
 from dally.web.routes.bodies import JobBody
 from dally.web.routes.dependencies import AnyActor, AnyCaller, AnySite, is_operator
 from dally.web.site import Site
@@ -29,11 +29,11 @@ class Dialog(NamedTuple):
     """One question."""
 
     title: str
-    tells: str  # what will happen
+    effect: str  # what will happen
     button: str
     danger: bool = False
-    asks_time: bool = False  # for how long to delay
-    asks_size: bool = False  # of which gangs
+    has_time: bool = False  # for how long to delay
+    has_size: bool = False  # of which gangs
     first: bool | None = None  # in line, or back: what was read is done, whatever others did meanwhile
 
 
@@ -41,20 +41,20 @@ def job_dialog(what: str, job: JobBody, first: bool) -> Dialog | None:
     """What is asked of a job; None: there is no such thing. `first`: whether to put it there, or back."""
     name = f"job {job.job_id}" + (f" ({job.spec.name})" if job.spec.name else "")
     runs = job.state in ("running", "starting")
-    gives_up = f"It gets SIGTERM and time to save, and gives its {job.spec.gpus} GPUs back"
-    until = "is not offered GPUs until somebody releases it."
+    stops_first = f"It gets SIGTERM and time to save, and gives its {job.spec.gpus} GPUs back"
+    until = "is not offered GPUs until it is released."
     made = {
-        "hold": Dialog(f"Hold {name}?", f"{gives_up}; it {until}" if runs else f"It {until}", "Hold it"),
+        "hold": Dialog(f"Hold {name}?", f"{stops_first}; it {until}" if runs else f"It {until}", "Hold it"),
         "release": Dialog(f"Release {name}?", "It is offered GPUs again from now on.", "Release it"),
         "priority": _priority(job, name, first),
-        "patience": Dialog(
+        "delay": Dialog(
             f"How long is {name} to delay?",
             "It waits for a place as close together as it can be, and takes any place after that.",
             "Set it",
-            asks_time=True,
+            has_time=True,
         ),
         "cancel": Dialog(
-            f"Cancel {name}?", f"{gives_up}." if runs else "It is taken out of the queue.", "Cancel it", True
+            f"Cancel {name}?", f"{stops_first}." if runs else "It is taken out of the queue.", "Cancel it", True
         ),
     }
     return made.get(what)
@@ -62,13 +62,13 @@ def job_dialog(what: str, job: JobBody, first: bool) -> Dialog | None:
 
 def _priority(job: JobBody, name: str, first: bool) -> Dialog:
     if not first:
-        tells = "It goes back to its place" + (f"; {job.first_by} put it first." if job.first_by else ".")
-        return Dialog(f"Put {name} back in line?", tells, "Put it back", first=False)
-    tells = (
-        "It is offered GPUs before all others who wait, and keeps what it gets. "
-        "Where the policy stops jobs for others, some may be stopped for it."
+        effect = "It goes back to its place" + (f"; {job.first_by} put it first." if job.first_by else ".")
+        return Dialog(f"Put {name} back to its place in the queue?", effect, "Put it back", first=False)
+    effect = (
+        "It is offered GPUs before all other waiting jobs, and is not preempted. "
+        "If the policy preempts jobs, it may preempt others for it."
     )
-    return Dialog(f"Put {name} first in the queue?", tells, "Put it first", first=True)
+    return Dialog(f"Put {name} first in the queue?", effect, "Put it first", first=True)
 
 
 def machine_dialog(what: str, name: str, status: ClusterStatus) -> Dialog | None:
@@ -92,8 +92,8 @@ def machine_dialog(what: str, name: str, status: ClusterStatus) -> Dialog | None
 
 def timer_dialog() -> Dialog:
     """What is asked of gangs of a size."""
-    tells = "Gangs of that size wait for a place as close together as can be, and take any place after that."
-    return Dialog("How long are gangs to delay?", tells, "Set it", asks_time=True, asks_size=True)
+    effect = "Gangs of that size wait for a place as close together as can be, and take any place after that."
+    return Dialog("How long are gangs to delay?", effect, "Set it", has_time=True, has_size=True)
 
 
 router = APIRouter(include_in_schema=False)
@@ -156,8 +156,8 @@ async def _do(site: Site, caller: Caller, what: str, about: str, dialog: Dialog,
     why = options.get("why", "")
     if what == "priority":
         return await acts.priority(site, caller, about, Priority(first=dialog.first is not False, why=why))
-    if what == "patience":
-        return await acts.patience(site, caller, about, Patience(seconds=_seconds(options), why=why))
+    if what == "delay":
+        return await acts.delay(site, caller, about, SetDelay(seconds=_seconds(options), why=why))
     if what == "timer":
         request = {"gpus": options.get("gpus", ""), "seconds": _seconds(options), "why": why}
         return await acts.timer(site, caller, SetTimer.model_validate(request))
@@ -182,7 +182,7 @@ def _seconds(options: dict[str, str]) -> float | None:
 
 
 ROWS: Final = 50  # on one page
-BACK: Final = {HOLD: "release", FIRST: "priority", PATIENCE: "patience", TIMER: "timer"}  # what takes it back
+BACK: Final = {HOLD: "release", FIRST: "priority", DELAY: "delay", TIMER: "timer"}  # what takes it back
 
 
 class OverrideLine(NamedTuple):
@@ -222,17 +222,17 @@ def standing(site: Site, caller: Caller) -> list[OverrideLine]:
     record = {
         HOLD: "is on hold",
         FIRST: "is first in the queue",
-        PATIENCE: "has a delay of its own",
+        DELAY: "has a delay of its own",
     }
     result = []
-    for kind, said in record.items():
+    for kind, text in record.items():
         for job_id, override in overrides.of(kind).items():
             line = lines.get(job_id)
             if line is not None and caller.sees(line.spec.user):
                 back = f"{BACK[kind]}/{quote(job_id, safe='')}"
-                result.append(OverrideLine(said, override.by(), clock.wall_s(override.at_s), job_id, back))
+                result.append(OverrideLine(text, override.by(), clock.wall_s(override.at_s), job_id, back))
     for gpus, override in overrides.of(TIMER).items() if caller.sees("") else ():
         waits = f"delay for a closer place for {span(override.value)}" if override.value > 0.0 else "take any place"
-        said = f"Gangs of {gpus} GPUs {waits}"
-        result.append(OverrideLine(said, override.by(), clock.wall_s(override.at_s), "", f"{BACK[TIMER]}/{gpus}"))
+        text = f"Gangs of {gpus} GPUs {waits}"
+        result.append(OverrideLine(text, override.by(), clock.wall_s(override.at_s), "", f"{BACK[TIMER]}/{gpus}"))
     return result

@@ -14,7 +14,7 @@ from dally.web.auth.tokens import Caller
 from dally.web.routes.bodies import Eta, Explanation, JobBody
 from dally.web.routes.jobs import explain
 from dally.web.routes.outlook import eta_of
-from dally.web.site import Site, ended_jobs, whose
+from dally.web.site import Site, ended_jobs, visible_user
 
 
 class LiveScene:
@@ -95,8 +95,9 @@ class LiveScene:
         """From the store."""
         service = self._site.service
         return ended_jobs(
-            service.store, service.clock, service.topology.tiers, "", whose(caller, user or None), offset, limit
-        )
+            service.store, service.clock, service.topology.tiers, "", visible_user(caller, user or None),
+            offset, limit,
+        )  # fmt: skip
 
     @property
     def speed(self) -> float:

@@ -143,7 +143,7 @@ def _waiting(point: Point, topic: str, one: str, many: str) -> str:
     parts = {label: point.values.get(f"{topic}_{name}", 0.0) for name, label in SIZE_CLASSES.items()}
     total = sum(parts.values())
     if total == 0.0:
-        return "Nobody waits."
+        return "No job waits."
     by_size = ", ".join(f"{_plain(count)} ({label})" for label, count in parts.items() if count)
     return f"{_plain(total)} {one if total == 1.0 else many}: {by_size}."
 

@@ -158,7 +158,7 @@ def _piece(request: Request, caller: Caller, result: WhatIf | None, problem: str
 def _gone(request: Request, site: Site, caller: Caller) -> HTMLResponse:
     """Nobody asked it, or before a restart: then a page that waits for it is told, and asks no more."""
     if "hx-request" not in request.headers:
-        raise HTTPException(404, "nobody asked that what-if, or too long ago")
+        raise HTTPException(404, "no such what-if, or it was too long ago")
     return _piece(request, caller, _running(site), GONE)
 
 

@@ -204,7 +204,7 @@ PAGES: Final = ("/", "/queue", "/trends")
 router = APIRouter(include_in_schema=False)
 
 
-class Anybody:
+class OpenAccess:
     """Whoever can reach a run may look at it."""
 
     def stale(self, text: str | None) -> bool:
@@ -236,7 +236,7 @@ def replay_app(scene: ReplayScene) -> FastAPI:
         answer: Response = await call_next(request)  # type: ignore[operator]
         return answer
 
-    app.add_middleware(AuthMiddleware, access=Anybody(), rate=Rate(REQUESTS_PER_S))
+    app.add_middleware(AuthMiddleware, access=OpenAccess(), rate=Rate(REQUESTS_PER_S))
     handle_problems(app)
     return app
 

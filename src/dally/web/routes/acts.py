@@ -24,7 +24,7 @@ from dally.web.routes.dependencies import (
     is_operator,
 )
 from dally.web.routes.jobs import find
-from dally.web.site import Site, whose
+from dally.web.site import Site, visible_user
 
 LONGEST_WHY = 500
 Held = Annotated[float, Field(ge=0.0, le=MOST_S, allow_inf_nan=False)] | None
@@ -43,13 +43,13 @@ class Priority(Reasoned):
     first: bool = True
 
 
-class Patience(Reasoned):
+class SetDelay(Reasoned):
     """For how long a job, from now on, delays for a closer place."""
 
     seconds: Held = Field(description="0: it takes any place from now on; null: as the policy has it.")
 
 
-class SetTimer(Patience):
+class SetTimer(SetDelay):
     """For how long gangs of a size delay for a closer place."""
 
     gpus: int = Field(ge=1, le=MOST_GPUS)
@@ -61,11 +61,11 @@ class Acted(Body):
     job_id: Text
     machine: Text
     what: str
-    text: Text = Field(description="What was done, by whom and why.")
+    text: Text = Field(description="What was done, its author and the reason.")
 
 
 class ActionBody(Body):
-    """One thing that somebody asked for."""
+    """One action of a user or operator."""
 
     id: int
     at_s: float
@@ -73,9 +73,9 @@ class ActionBody(Body):
     what: str
     job_id: Text = Field(description="Empty: it was about a machine, or about gangs of a size.")
     machine: Text
-    message: Text = Field(description="What, in words.")
+    message: Text = Field(description="The action, as a sentence.")
     why: Text
-    outcome: Text = Field(description="done; refused, and why; asked: nobody noted what came of it.")
+    outcome: Text = Field(description="done; refused, and why; asked: the result is not known.")
 
 
 class ActionPage(Body):
@@ -113,12 +113,12 @@ async def priority(site: AnySite, caller: AnyOperator, job_id: str, request: Pri
     return await done(lambda: Acts(site.service).put_first(job_id, request.first, who(caller), why))
 
 
-@router.post("/jobs/{job_id}/patience", response_model=Acted, responses=answers(400, 404, 409))
-async def patience(site: AnySite, caller: AnyOperator, job_id: str, request: Patience) -> Acted:
+@router.post("/jobs/{job_id}/delay", response_model=Acted, responses=answers(400, 404, 409))
+async def delay(site: AnySite, caller: AnyOperator, job_id: str, request: SetDelay) -> Acted:
     """Say for how long a job, from now on, delays for a closer place."""
     await live_job(site, caller, job_id)
     why = reason_of(caller, request.why)
-    return await done(lambda: Acts(site.service).set_patience(job_id, request.seconds, who(caller), why))
+    return await done(lambda: Acts(site.service).set_delay(job_id, request.seconds, who(caller), why))
 
 
 @router.post("/timers", response_model=Acted, responses=answers(400, 409))
@@ -130,7 +130,7 @@ async def timer(site: AnySite, caller: AnyOperator, request: SetTimer) -> Acted:
 
 @router.delete("/jobs/{job_id}", status_code=202, response_model=Acted, responses=answers(404, 409))
 async def cancel(site: AnySite, caller: AnyActor, job_id: str, why: Annotated[Why, Query()] = "") -> Acted:
-    """End a job, wherever it is. It has ended once its state says so."""
+    """Cancel a job, waiting or running. It has ended once its state is an end state."""
     result = await live_job(site, caller, job_id)
     return await done(lambda: Acts(site.service).cancel(job_id, result.spec.user, who(caller), why))
 
@@ -169,7 +169,7 @@ def action_page(
 ) -> ActionPage:
     """A page of the log as the caller may see it."""
     service = site.service
-    total, rows = actions(service.store, whose(caller, None), job_id, machine, offset, limit)
+    total, rows = actions(service.store, visible_user(caller, None), job_id, machine, offset, limit)
     shown = [
         ActionBody(
             id=row["id"], at_s=service.clock.wall_s(row["time_s"]), who=row["who"], what=row["what"],
@@ -211,7 +211,7 @@ def who(caller: Caller) -> str:
 def reason_of(caller: Caller, why: str) -> str:
     """Why; operators must say it."""
     if is_operator(caller) and not why:
-        raise HTTPException(422, "why: must be given: the log and the job's story tell it")
+        raise HTTPException(422, "why: must be given: the log and the job's history show it")
     return why
 
 

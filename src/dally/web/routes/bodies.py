@@ -105,20 +105,22 @@ class JobBody(of_spec("JobFields", {str: Text}, stated=True)):  # type: ignore[m
     managed: bool = Field(description="Whether it is ours to start and to stop.")
     submit_s: float
     since_s: float = Field(description="Since when it waits or runs; when it ended.")
-    place: int | None = Field(description="In the order of those who wait; 1 is first.")
+    place: int | None = Field(description="Place in the order of the queue; 1 is first.")
     placement: dict[str, int] = Field(description="GPUs by machine.")
-    tier: Text = Field(description="The closest tier whose one domain holds all of them.")
+    tier: Text = Field(description="The closest tier with one domain that holds all of them.")
     work_s: float = Field(description="Done so far, in seconds at full speed.")
     slowdown: float | None = Field(description="At present, against the closest place alone.")
     preemptions: int
     migrations: int
     why: Text = Field(description="Why it waits, is held, or ended as it did.")
-    reason: Text = Field(description=f"The same in a word: {', '.join(REASONS)}; empty if it does not wait.")
+    reason: Text = Field(description=f"The same as one word: {', '.join(REASONS)}; empty if it does not wait.")
     next_s: float | None = Field(description="When it takes a farther place than it does now.")
     held_by: Text = Field(default="", description="Who put it on hold here.")
     first_by: Text = Field(default="", description="Who put it first in the queue.")
-    patient_by: Text = Field(default="", description="Who said how long it delays for closer places.")
-    patient_until_s: float | None = Field(default=None, description="Until when, then; after that it takes any.")
+    delay_by: Text = Field(default="", description="Who set its delay for closer placements.")
+    delay_until_s: float | None = Field(
+        default=None, description="The end of that delay; after it the job takes any placement."
+    )
     non_preemptible: Text = Field(default="", description="Why it cannot be stopped; empty: it can be.")
 
 
@@ -208,7 +210,7 @@ class Eta(Body):
     at_s: float = Field(description="When this was worked out.")
     starts_now: bool
     low_s: float
-    middle_s: float | None = Field(description="Null: later than was looked at; so for the next.")
+    middle_s: float | None = Field(description="Null: later than the horizon; the same holds for high_s.")
     high_s: float | None
     confidence: float
     futures: int
@@ -217,9 +219,9 @@ class Eta(Body):
     tiers: list[TierChanceBody]
     slowdown: float | None = Field(description="The mean over all starts.")
     pays_from_s: float | None = Field(
-        description="Work from which on waiting is sooner done than the best place free now; null: never."
+        description="Work from which on waiting ends sooner than the best placement free now; null: never."
     )
-    gpus_now: int = Field(description="With so many GPUs it would start now; 0: with no fewer.")
+    gpus_now: int = Field(description="A smaller gang of this size would start now; 0: no smaller one would.")
 
 
 class OutlookBody(Body):
@@ -271,7 +273,7 @@ class Timer(Body):
     gpus: int
     group: int = Field(description="GPUs that must share a machine.")
     offered: str = Field(description="The closest tier with room; empty: none.")
-    holds_out_s: dict[str, float | None] = Field(
+    delays_s: dict[str, float | None] = Field(
         description="By tier: seconds of waiting after which it takes that; null: it never does."
     )
 
@@ -398,7 +400,7 @@ class WhatIfBody(Body):
     after: Text
     state: Literal["running", "done", "failed", "cancelled"]
     done: int
-    total: int = Field(description="Of so many futures or runs; 0: not begun.")
+    total: int = Field(description="Number of futures or runs; 0: not begun.")
     why: Text = Field(description="It failed.")
     answer: WhatIfAnswerBody | None
 

@@ -92,7 +92,7 @@ def _timers(status: ClusterStatus, caller: Caller) -> TimersBody:
                 gpus=offer.gpus,
                 group=offer.group,
                 offered=offer.tier,
-                holds_out_s=_by_tier(status, offer.timers_s),
+                delays_s=_by_tier(status, offer.timers_s),
             )
             for offer in status.offers
             if offer.job_id in shown

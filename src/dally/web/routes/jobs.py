@@ -44,7 +44,7 @@ from dally.web.routes.dependencies import (
     scope_of,
     visible,
 )
-from dally.web.site import Site, ended_jobs, whose
+from dally.web.site import Site, ended_jobs, visible_user
 
 VISIBLE_WITHIN_S: Final = 2.0  # a job that was submitted is there for all to see
 
@@ -66,7 +66,7 @@ async def jobs(
     if state is not None and state in get_args(EndState):
         total, rows = await run_in_threadpool(
             ended_jobs, site.service.store, site.service.clock, site.service.topology.tiers, state,
-            whose(caller, user), offset, limit,
+            visible_user(caller, user), offset, limit,
         )  # fmt: skip
         page = JobPage(at_s=status.wall_s, total=total, offset=offset, jobs=rows)
         return json_of(page.model_dump_json().encode())

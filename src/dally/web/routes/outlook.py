@@ -40,7 +40,7 @@ router = APIRouter(prefix="/api/v1", tags=["outlook"], dependencies=[BEARER])
 
 @router.get("/outlook", response_model=OutlookBody, responses=answers())
 async def outlook(site: AnySite, caller: AnyCaller) -> OutlookBody:
-    """When those who wait start, in their order; worked out once a minute."""
+    """When waiting jobs start, in their order; computed once a minute."""
     result = dict(site.service.outlook.queue)
     lines = [line for line in visible(site.status.jobs, caller) if line.job_id in result]
     return OutlookBody(etas=[eta_of(line.job_id, result[line.job_id], site.service.clock) for line in lines])
@@ -102,7 +102,7 @@ def eta_of(job_id: str, result: Forecast, clock: WallClock) -> Eta:
 def overseer(caller: AnyCaller) -> Caller:
     """Who asks, if all jobs are his business: the answer names them."""
     if caller.role == USER:
-        raise HTTPException(403, "what-ifs are for those who see all jobs")
+        raise HTTPException(403, "what-ifs need a role that sees all jobs")
     return caller
 
 
@@ -117,7 +117,7 @@ async def ask(site: AnySite, caller: Overseer, request: WhatIfQuestion) -> WhatI
 
 @router.get("/whatif/{number}", response_model=WhatIfBody, responses=answers(404))
 async def see(site: AnySite, caller: Overseer, number: str) -> WhatIfBody:
-    """How far it is, and what came of it."""
+    """Its progress and its result."""
     return known(site, number)
 
 
@@ -133,7 +133,7 @@ def known(site: Site, number: str) -> WhatIfBody:
     """That question."""
     result = site.service.whatifs.find(number)
     if result is None:
-        raise HTTPException(404, "nobody asked that what-if, or too long ago")
+        raise HTTPException(404, "no such what-if, or it was too long ago")
     return WhatIfBody.model_validate(result)
 
 

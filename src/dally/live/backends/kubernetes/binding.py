@@ -155,10 +155,10 @@ class Binder:
                 body = binding(pod.namespace, pod.name, pod.uid, node, notes)
                 self._api.insist("POST", f"{pod.path}/binding", body, WITHIN_S, left_s=fence.left_s)
         except RefusedError as refused:
-            if refused.code != CONFLICT or not self._stands(pod, node):
+            if refused.code != CONFLICT or not self._is_bound(pod, node):
                 return f"pod {pod.name}: {refused}"
         except BackendError as error:
-            if not self._stands(pod, node):
+            if not self._is_bound(pod, node):
                 return f"pod {pod.name}: {error}"
         self._ledger.bound(pod, node, notes)
         return ""
@@ -173,7 +173,7 @@ class Binder:
         known = self._nodes.get(node)
         return known.labels.get(HOST, node) if known is not None else node
 
-    def _stands(self, pod: PodRecord, node: str) -> bool:
+    def _is_bound(self, pod: PodRecord, node: str) -> bool:
         """Whether it is bound there after all: an answer was lost, not the order."""
         if any(one.uid == pod.uid and one.node == node for one in self._ledger.gang(pod.key)):
             return True

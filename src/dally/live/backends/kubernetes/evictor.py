@@ -37,8 +37,8 @@ class Evictor:
         With `check` nothing is done unless every pod may go: half a gang is of no use.
         """
         if check and not self._force:
-            ask = partial(self._evict, fence=fence, dry_run=True)
-            remaining = [line for line in self._pool.map(ask, pods) if line]
+            check_only = partial(self._evict, fence=fence, dry_run=True)
+            remaining = [line for line in self._pool.map(check_only, pods) if line]
             if remaining:
                 return remaining
         return [line for line in self._pool.map(partial(self._evict, fence=fence), pods) if line]

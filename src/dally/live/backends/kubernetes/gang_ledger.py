@@ -18,7 +18,7 @@ from dally.live.backends.kubernetes.pod_rules import NO_RULES
 from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 
 KEEP_ENDED_S: Final = 60.0
-ASK_EVERY_S: Final = 2.0
+READ_EVERY_S: Final = 2.0
 
 
 class GangLedger:
@@ -97,7 +97,7 @@ class GangLedger:
 
         And those whose controllers could not be read.
         """
-        if time.monotonic() - self._requested_s < ASK_EVERY_S:
+        if time.monotonic() - self._requested_s < READ_EVERY_S:
             return set()
         self._requested_s = time.monotonic()
         result = {

@@ -46,6 +46,6 @@ class Hostfiles:
         """Only one of our own: a user could name any other."""
         there = self._api.get(path)
         if (there["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") != "dally":
-            raise BackendError(f"{path}: is somebody else's")
+            raise BackendError(f"{path}: is not managed by Dally")
         body["metadata"]["resourceVersion"] = there["metadata"]["resourceVersion"]
         self._api.put(path, body)

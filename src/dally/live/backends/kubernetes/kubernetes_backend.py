@@ -23,14 +23,15 @@ from dally.live.backends.base import (
 )
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder, Seating
+from dally.live.backends.kubernetes.event_writer import EventWriter
 from dally.live.backends.kubernetes.evictor import POLICY_V1, Evictor
 from dally.live.backends.kubernetes.fence import Fence
 from dally.live.backends.kubernetes.gang_ledger import GangLedger
+from dally.live.backends.kubernetes.gang_repair import GangRepair
 from dally.live.backends.kubernetes.hostfiles import Hostfiles
 from dally.live.backends.kubernetes.job_manifest import manifest
 from dally.live.backends.kubernetes.kube_api import KubeApi
 from dally.live.backends.kubernetes.leader import Leader
-from dally.live.backends.kubernetes.mending import Mender
 from dally.live.backends.kubernetes.mirror import Mirror
 from dally.live.backends.kubernetes.neighbours import Neighbours
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
@@ -46,7 +47,6 @@ from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
 from dally.live.backends.kubernetes.scheduling_gates import SINCE, version_of
-from dally.live.backends.kubernetes.telling import Teller
 from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 from dally.live.facts import allocation_of
 
@@ -84,12 +84,12 @@ class KubernetesBackend(JobByJob):
         self._room = NodeRoom(self.ledger, self.nodes, neighbours, claims)
         owners = Owners(self.api, self._pool)
         self._gangs = GangLedger(self.ledger, self.nodes, neighbours, claims, owners, self._ours)
-        self._mender = Mender(
+        self._gang_repair = GangRepair(
             self._binder, self._evictor, self._room, self.nodes, Overbooking(self.ledger, self.nodes),
             self._gangs.abandoned, options.force,
         )  # fmt: skip
         self._hostfiles = Hostfiles(self.api)
-        self._teller = Teller(self.api, options.scheduler_name) if options.tell else None
+        self._event_writer = EventWriter(self.api, options.scheduler_name) if options.events else None
         self.mirrors = (
             Mirror(self.api, "/api/v1/nodes", self.nodes),
             Mirror(self.api, "/api/v1/pods", self.ledger),
@@ -106,7 +106,7 @@ class KubernetesBackend(JobByJob):
         return (
             pod.scheduler == self._options.scheduler_name
             or (self._gates and names.GATE in pod.gates)
-            or pod.said.get(names.SCHEDULER) == self._options.scheduler_name
+            or pod.stated.get(names.SCHEDULER) == self._options.scheduler_name
         )
 
     def identity(self) -> str:
@@ -287,7 +287,7 @@ class KubernetesBackend(JobByJob):
         if not gang.bound:
             return
         if gang.bare:
-            raise BackendError("nobody would make its pods anew")
+            raise BackendError("nothing would create its pods again")
         stuck = self._evictor.evict(gang.bound, fence)
         if len(stuck) < len(gang.bound) and (not stuck or self._is_going(gang)):
             self._gangs.abandoned[gang.key] = "it was preempted"
@@ -346,19 +346,19 @@ class KubernetesBackend(JobByJob):
         self._check_lease()
         ours = self._gangs.ours()
         tiers = {gang.key: self._tier(gang.plan) for gang in ours if gang.bound and gang.waiting}
-        return self._mender.repair_gangs(ours, tiers, self._fence(self._snapshot_term))
+        return self._gang_repair.repair_gangs(ours, tiers, self._fence(self._snapshot_term))
 
     def publish(self, publication: Publication) -> None:
         """Events and conditions of pods, written by a thread of their own."""
-        if self._teller is not None:
-            self._teller.tell(publication, self._gangs.pods)
+        if self._event_writer is not None:
+            self._event_writer.publish(publication, self._gangs.pods)
 
     def close(self) -> None:
-        """Stop watching and telling; the lease is given back by who claimed it."""
+        """Stop watching and writing events; the lease is given back by who claimed it."""
         for mirror in self.mirrors:
             mirror.stop()
-        if self._teller is not None:
-            self._teller.close()
+        if self._event_writer is not None:
+            self._event_writer.close()
         self._pool.shutdown(wait=False)
         self.api.close()
 

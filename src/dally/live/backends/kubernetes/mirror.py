@@ -17,8 +17,8 @@ PAUSES_S: Final = (0.1, 0.2, 0.4, 0.8, 1.0)  # after failures in a row
 TOO_OLD: Final = 410
 
 
-class Keeper(Protocol):
-    """Who keeps the objects; called by the mirror's thread alone."""
+class ObjectSink(Protocol):
+    """Where the objects go; called by the mirror's thread alone."""
 
     def put(self, entry: Entry) -> None:
         """An object is new or changed."""
@@ -33,13 +33,13 @@ class Keeper(Protocol):
 class Mirror:
     """The thread; `trouble` says why the copy may be old, and is empty while the watch stands."""
 
-    def __init__(self, api: KubeApi, path: str, keeper: Keeper, **query: str) -> None:
+    def __init__(self, api: KubeApi, path: str, sink: ObjectSink, **query: str) -> None:
         self.path = path
         self.trouble = f"{path}: not listed yet"
         self.lists = 0
         self.version = ""
         self._api = api
-        self._keeper = keeper
+        self._sink = sink
         self._query = query
         self._listing_s = -float("inf")  # when the list in progress last had an answer
         self._unread: dict[str, str] = {}  # objects that nobody understands, and why
@@ -81,7 +81,7 @@ class Mirror:
         self._api.end_watches(self.path)
         while self.lists == before or self._relist:
             if time.monotonic() > max(began_s, self._listing_s) + within_s:
-                raise BackendError(f"{self.path}: not listed anew yet")
+                raise BackendError(f"{self.path}: not listed again yet")
             time.sleep(0.01)
 
     def _run(self) -> None:
@@ -120,7 +120,7 @@ class Mirror:
             more = page["metadata"].get("continue") or ""
             if not more:
                 break
-        self._keeper.only(result)
+        self._sink.only(result)
         for entry in result:
             self._put(entry)
         here = {_name(entry) for entry in result}
@@ -134,7 +134,7 @@ class Mirror:
         for event in events:
             entry = event["object"]
             if event["type"] == "DELETED":
-                self._keeper.drop(entry)
+                self._sink.drop(entry)
                 self._unread.pop(_name(entry), None)
             elif event["type"] != "BOOKMARK":
                 self._put(entry)
@@ -144,7 +144,7 @@ class Mirror:
         """One object that cannot be understood is left as it was known: users make objects, and others go on."""
         which = _name(entry)
         try:
-            self._keeper.put(entry)
+            self._sink.put(entry)
         except Exception as error:
             what = f"{self.path}: {which}: {type(error).__name__}: {error}"
             self._unread[which] = one_line(what, LONGEST_COMPLAINT)

@@ -44,7 +44,7 @@ class NodeLedger:
         self._domains: dict[str, dict[str | None, frozenset[str]]] = {}
         levels = [level for preset in PRESETS.values() for level in preset]
         placing = options.labels or tuple(name for level in levels for name in level.labels)
-        self._telling = (*placing, *TYPE_LABELS)
+        self._drawn_by = (*placing, *TYPE_LABELS)
         self._rules = label_rules("nodes", options.nodes)
 
     # What the watch says.
@@ -83,7 +83,7 @@ class NodeLedger:
         before = self._drawn.get(node.name)
         if before is None or node.capacity_gpus > before.capacity_gpus:
             return False
-        return all(before.labels.get(name) == node.labels.get(name) for name in self._telling)
+        return all(before.labels.get(name) == node.labels.get(name) for name in self._drawn_by)
 
     # What others ask.
 

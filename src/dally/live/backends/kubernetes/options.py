@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 from dally.errors import InputError, unknown
 
@@ -27,14 +27,18 @@ class KubeOptions:
     namespace: str = "default"  # where it makes them
     force: bool = False  # delete what a disruption budget keeps, or what does not end in time
     gates: bool = True  # take pods behind the scheduling gate dally.io/gate, where the server knows gates
-    tell: bool = True  # events and conditions of pods
+    events: bool = True  # write events and conditions of pods
+
+
+ALIASES: Final = {"tell": "events"}  # names of earlier versions
 
 
 def read_options(options: Mapping[str, Any]) -> KubeOptions:
     """The options, from texts; lists are separated by commas."""
     known = {item.name: getattr(KubeOptions, item.name) for item in fields(KubeOptions)}
     result: dict[str, Any] = {}
-    for name, value in options.items():
+    for stated, value in options.items():
+        name = ALIASES.get(stated, stated)
         if name not in known:
             raise unknown("option of the Kubernetes backend", name, list(known))
         result[name] = _fitting(name, str(value), known[name])

@@ -11,7 +11,7 @@ from dally.live.backends.kubernetes.pod_gang import PodGang
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 
-PATIENCE_S: Final = 10.0  # for the kubelet to refuse a pod of others that came after ours
+KUBELET_WAIT_S: Final = 10.0  # for the kubelet to refuse a pod of others that came after ours
 
 
 class Overbooking:
@@ -47,22 +47,22 @@ class Overbooking:
         result: dict[str, int] = {}
         for name in sorted(names):
             node = self._nodes.get(name)
-            staying = sum(pod.needs.gpus for pod in self._ledger.on_node(name) if not pod.stopping)
-            if node is not None and staying > node.capacity_gpus:
+            remaining = sum(pod.needs.gpus for pod in self._ledger.on_node(name) if not pod.stopping)
+            if node is not None and remaining > node.capacity_gpus:
                 result[name] = node.capacity_gpus
         return result
 
     def _latest_first(self, name: str, here: list[PodRecord], ours: dict[GangKey, PodGang]) -> list[GangKey]:
         """Gangs with pods there that can be stopped, those that were bound last before all others."""
-        staying = [pod for pod in here if not pod.stopping and pod.needs.gpus]
-        last = max(staying, key=_bound_order)
+        remaining = [pod for pod in here if not pod.stopping and pod.needs.gpus]
+        last = max(remaining, key=_bound_order)
         if (
             last.key not in ours
-            and time.monotonic() - self._since_s.setdefault(name, time.monotonic()) < PATIENCE_S
+            and time.monotonic() - self._since_s.setdefault(name, time.monotonic()) < KUBELET_WAIT_S
         ):
             return []
         latest: dict[GangKey, tuple[float, float, str]] = {}
-        for pod in staying:
+        for pod in remaining:
             gang = ours.get(pod.key)
             if gang is not None and not gang.bare:
                 latest[pod.key] = max(latest.get(pod.key, (0.0, 0.0, "")), _bound_order(pod))

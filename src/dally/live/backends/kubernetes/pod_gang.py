@@ -95,7 +95,7 @@ def gang_of(
         result.size, result.trouble = controller.size, controller.trouble
     if result.size is None and key.kind == "pod":
         result.size = 1
-    plans = {pod.said.get(names.PLACEMENT, "") for pod in (*result.bound, *result.stopping)}
+    plans = {pod.stated.get(names.PLACEMENT, "") for pod in (*result.bound, *result.stopping)}
     if len(plans) == 1:
         result.plan = read_placement(plans.pop())
     return result
@@ -127,9 +127,9 @@ def job_of_gang(
     """As the contract has it. `abandoned`: why it is being taken apart; `bar`: why it is left alone."""
     pods = gang.pods() or gang.ended
     first = pods[0]
-    said = first.said
+    stated = first.stated
     problems: list[str] = []
-    facts = facts_of(said, problems)
+    facts = facts_of(stated, problems)
     state, reason, placement = _state(gang, abandoned, foreign)
     if state == base.QUEUED and bar:
         state, reason = base.HELD, bar
@@ -141,8 +141,8 @@ def job_of_gang(
     spec = replace(
         with_needs(facts, pods), gpus=gpus, gpu_type="|".join(types_in(first.selector)),
         group=_group(pods, facts, gpus), gpus_per_node=max(pod.needs.gpus for pod in pods) if room.apart else 0,
-        name=gang.key.name, user=said.get(names.USER, gang.key.namespace), account=gang.key.namespace,
-        queue=_queue(said), priority=float(first.priority), limit_s=first.limit_s,
+        name=gang.key.name, user=stated.get(names.USER, gang.key.namespace), account=gang.key.namespace,
+        queue=_queue(stated), priority=float(first.priority), limit_s=first.limit_s,
     )  # fmt: skip
     return ObservedJob(
         gang.key.job_id, state, spec, min(since_s or [pod.created_s for pod in pods]),
@@ -152,14 +152,14 @@ def job_of_gang(
     )  # fmt: skip
 
 
-def _queue(said: dict[str, str]) -> str:
+def _queue(stated: dict[str, str]) -> str:
     """As it names it, in our words or in those of others."""
-    return next((said[name] for name in names.QUEUES if said.get(name)), "")
+    return next((stated[name] for name in names.QUEUES if stated.get(name)), "")
 
 
-def facts_of(said: dict[str, str], problems: list[str]) -> JobSpec:
+def facts_of(stated: dict[str, str], problems: list[str]) -> JobSpec:
     """What annotations state."""
-    options = {name: said[names.PREFIX + name] for name in names.FACTS if names.PREFIX + name in said}
+    options = {name: stated[names.PREFIX + name] for name in names.FACTS if names.PREFIX + name in stated}
     return read_facts(options, problems)
 
 
@@ -190,10 +190,10 @@ def _state(gang: PodGang, abandoned: str | None, foreign: bool) -> tuple[str, st
 
 
 def _waits(gang: PodGang) -> tuple[str, str]:
-    if any(pod.said.get(names.HOLD, "").lower() == "true" for pod in gang.waiting):
+    if any(pod.stated.get(names.HOLD, "").lower() == "true" for pod in gang.waiting):
         return base.HELD, f"annotation {names.HOLD}"
     if gang.size is None:
-        why = gang.trouble or "nobody says how many pods it has"
+        why = gang.trouble or "its number of pods is not stated"
         return base.HELD, f"{why}; label {names.GANG_SIZE} says it"
     if len(gang.waiting) < gang.due:
         return base.HELD, f"{len(gang.waiting)} of its {gang.due} pods are there"

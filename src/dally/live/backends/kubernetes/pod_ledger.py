@@ -100,7 +100,7 @@ class PodLedger:
         now = time.monotonic()
         node, notes, until_s = self._bound.get(pod.uid, ("", {}, 0.0))
         if now < until_s and not pod.node:
-            pod = replace(pod, node=node, said={**pod.said, **notes})
+            pod = replace(pod, node=node, stated={**pod.stated, **notes})
         if now < self._ending.get(pod.uid, 0.0) and not pod.stopping:
             pod = replace(pod, stopping=True)
         return pod

@@ -64,7 +64,7 @@ class PodRecord:
     priority: int
     grace_s: float
     limit_s: float | None
-    said: dict[str, str]  # annotations and labels of ours, and the queue
+    stated: dict[str, str]  # annotations and labels of ours, and the queue
     size: int | None  # of its gang, where the pod itself says
     selector: Entry = field(default_factory=dict)  # nodeSelector and required node affinity, as they stand
     gates: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from dally.live.backends import base
 from dally.live.backends.base import ObservedMachine, ObservedReservation
 from dally.live.backends.slurm.shown_limits import lines_of
 
-ANYBODY: Final = ("", "ALL")
+ANY_USER: Final = ("", "ALL")
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def _rules(row: Mapping[str, str]) -> PartitionRules:
 
 
 def _names(text: str) -> frozenset[str]:
-    return frozenset() if text in ANYBODY else frozenset(text.split(","))
+    return frozenset() if text in ANY_USER else frozenset(text.split(","))
 
 
 def _digits(text: str) -> str:

@@ -88,14 +88,14 @@ class SlurmBackend(JobByJob):
         self._records: dict[str, JobRecord] = {}
         self._ordered: set[str] = set()  # jobs that were ordered to start since then
         self._latest = Observed((), ())
-        self._looked_s = time.monotonic()  # at the latest snapshot
+        self._snapshot_s = time.monotonic()  # at the latest snapshot
         self._facts: dict[tuple[str, str], tuple[JobSpec, list[str]]] = {}  # and problems, by job and comment
         self._print = ""
         self._lease: Lease | None = None
         self._starter = Starter(self._tools, self._check_lease)
         self._preempter = Preempter(self._tools, self._check_lease, self._starter.drop)
         self._taken_up = False  # whether what an earlier daemon left half done is
-        self._looking = threading.Lock()
+        self._snapshot_lock = threading.Lock()
         self._comments = WaitingComments()
 
     @property
@@ -121,7 +121,7 @@ class SlurmBackend(JobByJob):
 
     def snapshot(self) -> Observed:
         """How things stand, by one `squeue` and one `sinfo`; now and then `scontrol` for what changes rarely."""
-        with self._looking:
+        with self._snapshot_lock:
             return self._snapshot()
 
     def _snapshot(self) -> Observed:
@@ -160,7 +160,7 @@ class SlurmBackend(JobByJob):
             self._limits.licences(jobs),
         )  # fmt: skip
         self._reader.partitions.free_gpus = self._free_gpus()
-        self._looked_s = time.monotonic()
+        self._snapshot_s = time.monotonic()
         return self._latest
 
     def start(self, orders: Sequence[StartOrder], term: int) -> list[str]:
@@ -356,7 +356,7 @@ class SlurmBackend(JobByJob):
         self._preempter.close()
 
     def _is_scheduling(self) -> bool:
-        return time.monotonic() - self._looked_s < QUIET_S
+        return time.monotonic() - self._snapshot_s < QUIET_S
 
     def _check_lease(self) -> None:
         if self._lease is not None:

@@ -50,16 +50,16 @@ class FileChange(NamedTuple):
         return gone + [f"{self.path}: + {line}" for line in after if line not in before]
 
 
-def changes(conf: Path, partitions: Sequence[str], operators: Sequence[int], undo: bool) -> list[FileChange]:
+def changes(conf: Path, partitions: Sequence[str], operators: Sequence[int], rollback: bool) -> list[FileChange]:
     """What is to be done; an InputError if somebody else's settings are in the way."""
     text = read_text(conf)
     script = conf.with_name(SCRIPT.name)
     there = read_text(script) if script.exists() else None
     if there is not None and not there.startswith(FIRST_LINE):
-        raise InputError(f"{script}: is somebody else's; `dally slurm setup` would have to replace it")
+        raise InputError(f"{script}: was not written by Dally; `dally slurm setup` would have to replace it")
     result = _BLOCK.search(text)
-    if undo:
-        return _undo(conf, text, script, there)
+    if rollback:
+        return _rolled_back(conf, text, script, there)
     desired = script_text(partitions, operators)
     made = [] if there == desired else [FileChange(script, there, desired)]
     if result is None:
@@ -70,7 +70,7 @@ def changes(conf: Path, partitions: Sequence[str], operators: Sequence[int], und
     return made
 
 
-def _undo(conf: Path, text: str, script: Path, there: str | None) -> list[FileChange]:
+def _rolled_back(conf: Path, text: str, script: Path, there: str | None) -> list[FileChange]:
     result = _BLOCK.search(text)
     made = []
     if result is not None:

@@ -48,9 +48,9 @@ class Tools:
         except (OSError, ValueError) as error:
             raise BackendError(f"{parts[0]} cannot be run: {one_line(str(error), LONGEST_COMPLAINT)}") from None
         if done.returncode:
-            said = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
-            kind = NoAnswerError if any(text in said for text in NO_ANSWER) else BackendError
-            raise kind(one_line(f"{' '.join(parts[:2])}: {said}", LONGEST_COMPLAINT))
+            complaint = done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}"
+            kind = NoAnswerError if any(text in complaint for text in NO_ANSWER) else BackendError
+            raise kind(one_line(f"{' '.join(parts[:2])}: {complaint}", LONGEST_COMPLAINT))
         return done.stdout
 
     def nodes(self) -> list[dict[str, Any]]:

@@ -58,7 +58,9 @@ def past_of_store(store: Store, now: float, usual_model: str) -> list[PastJob]:
 def shorter_note(reached_s: float, horizon_s: float) -> list[str]:
     """That futures end before their horizon; nothing if both read the same."""
     reached, horizon = brief(reached_s), brief(horizon_s)
-    return [] if reached == horizon else [f"Futures go {reached} ahead, not {horizon}: there was no more time."]
+    return (
+        [] if reached == horizon else [f"Futures cover {reached} instead of {horizon}: the time limit was reached."]
+    )
 
 
 class _Futures:
@@ -99,10 +101,10 @@ class _Futures:
         if not result.pairs:
             raise InputError(f"{effort.cpu_s:g} s of CPU are not enough for one future")
         if len(result.pairs) < effort.most:
-            notes.append(f"{len(result.pairs)} of {effort.most} futures: there was no more time.")
+            notes.append(f"{len(result.pairs)} of {effort.most} futures: the time limit was reached.")
         notes += [record for record in dict.fromkeys(map(_oracle, (self._before, self._after))) if record]
         if not self._newcomers:
-            notes.append("Nobody new comes: too little is known of when jobs come.")
+            notes.append("No new jobs arrive in the futures: too few arrivals have been recorded.")
         return result.answer(notes)
 
     def _left_s(self) -> float:
@@ -144,9 +146,7 @@ def _oracle(side: WhatIfSide[Setup]) -> str:
     """A word about policies that are told what nobody knows."""
     if find(side.config.policy).needs != DURATIONS or side.config.settings.get("predictor", ORACLE) != ORACLE:
         return ""
-    return (
-        f"{side.config.policy} must know how long jobs take, and is told: on the cluster it goes by what users say."
-    )
+    return f"{side.config.policy} needs durations: here it knows them; on the cluster it uses what users state."
 
 
 def _present_jobs(present: Present) -> list[PresentJob]:

@@ -86,22 +86,22 @@ class FuturePairs:
         if waiting:
             result += [
                 self._figure("wait_mean_s", "waiting, mean", lambda side: mean(_waits(side, waiting)),
-                             "of those who wait now, until they are done; preemptions included"),
+                             "of jobs that wait now, until they are done; preemptions included"),
                 self._figure("wait_p90_s", "waiting, 90 %",
                              lambda side: quantile(sorted(_waits(side, waiting)), 0.9),
-                             "so long or less for nine of ten of those who wait now"),
+                             "nine of ten of the jobs that wait now wait at most this long"),
                 self._figure("first_start_s", "first start after, mean", lambda side: mean(_starts(side, waiting)),
-                             "of those who wait now"),
+                             "of jobs that wait now"),
                 self._figure("served_s", "all of them started after", lambda side: max(_starts(side, waiting))),
             ]  # fmt: skip
         result.append(self._figure("empty_s", "queue empty after", lambda side: side.empty_s, "newcomers included"))
         if self.jobs:
-            everybody = [job.number for job in self.jobs]
+            everyone = [job.number for job in self.jobs]
             result += [
-                self._figure("waiting_s", "waiting, mean of all", lambda side: mean(_waits(side, everybody)),
-                             "of all who wait or run now, until they are done"),
+                self._figure("waiting_s", "waiting, mean of all", lambda side: mean(_waits(side, everyone)),
+                             "of all jobs that wait or run now, until they are done"),
                 self._figure("jct_mean_s", "mean JCT",
-                             lambda side: mean(_ends(side)) + mean(ages_s), "of all who wait or run now"),
+                             lambda side: mean(_ends(side)) + mean(ages_s), "of all jobs that wait or run now"),
             ]  # fmt: skip
         if all(pair.before.coming_jct_s for pair in self.pairs):
             result.append(
@@ -166,10 +166,10 @@ def headline(figures: Sequence[Figure], before: str, after: str, spread: str) ->
         return f"{instead}: there are no jobs to compare."
     jct = by_name["jct_mean_s"]
     if "wait_mean_s" in by_name:
-        result = f"those who wait now wait {_by(by_name['wait_mean_s'])} on average{_surely(figures[0], spread)}"
+        result = f"jobs that wait now wait {_by(by_name['wait_mean_s'])} on average{_surely(figures[0], spread)}"
         result += f"; the mean job takes {_by(jct)}"
     else:
-        result = f"nobody waits now; the mean job takes {_by(jct)}{_surely(jct, spread)}"
+        result = f"no job waits now; the mean job takes {_by(jct)}{_surely(jct, spread)}"
     if "coming_jct_s" in by_name:
         result += f", newcomers take {_by(by_name['coming_jct_s'])}"
     return f"{instead}: {result}."

@@ -118,7 +118,7 @@ class WhatIfs:
             sizes = [(job.job_id, int(job.gpus)) for job in scheduler.roster if job.status != HELD]
             content = content_of(scheduler)
         if not sizes:
-            raise InputError("nobody runs or waits: there is nothing to look ahead with")
+            raise InputError("no job runs or waits: there is nothing to forecast")
         check_sizes(sizes, after)
         return FutureQuestion(content, request.effort)
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from dally.live.backends.base import Publication
-from dally.live.backends.kubernetes import telling
+from dally.live.backends.kubernetes import event_writer
+from dally.live.backends.kubernetes.event_writer import EventWriter
 from dally.live.backends.kubernetes.kube_api import KubeApi
 from dally.live.backends.kubernetes.pod_record import PodRecord, pod_record
-from dally.live.backends.kubernetes.telling import Teller
 from dally.live.publication import publication_of
 from tests.live.kube_cluster import until
 
@@ -51,13 +51,13 @@ def waits(why: str, reason: str = "gpus", next_s: float | None = None) -> dict[s
 
 
 def test_why_it_waits_is_told_once_until_it_changes(monkeypatch: Any) -> None:
-    monkeypatch.setattr(telling, "CHANGED_S", 0.0)
+    monkeypatch.setattr(event_writer, "CHANGED_S", 0.0)
     server = Server()
-    teller = Teller(cast(KubeApi, server), "dally")
+    writer = EventWriter(cast(KubeApi, server), "dally")
     for why, reason in (("2 ahead", "gpus"), ("1 ahead", "gpus"), ("first", "patience")):
-        teller.tell(published({"job": waits(why, reason, 1_800_000_000.0)}), pods)
+        writer.publish(published({"job": waits(why, reason, 1_800_000_000.0)}), pods)
     until(lambda: len(server.said) == 4)
-    teller.close()
+    writer.close()
     ends = "until 2027-01-15 08:00:00 UTC; expected to start now"
     told = [f"2 ahead {ends}"] * 2 + [f"first {ends}"] * 2
     assert [text for _, text in server.said] == told  # another number ahead, a moment later, is no news
@@ -70,18 +70,18 @@ def test_why_it_waits_is_told_once_until_it_changes(monkeypatch: Any) -> None:
 def test_for_whom_it_gave_way(winner: str, named: str) -> None:
     """Somebody else's job is not named."""
     server = Server()
-    teller = Teller(cast(KubeApi, server), "dally")
+    writer = EventWriter(cast(KubeApi, server), "dally")
     here = {"a.job.victim": {"state": "stopping", "placement": {"n1": 8}}}
     start = {"kind": "start", "job_id": winner, "tier": "machine", "placement": {"n1": 8}}
-    teller.tell(published(here, {"kind": "preempt", "job_id": "a.job.victim"}, start), pods)
+    writer.publish(published(here, {"kind": "preempt", "job_id": "a.job.victim"}, start), pods)
     until(lambda: ("Preempted", f"Preempted by {named}") in server.said)
-    teller.close()
+    writer.close()
 
 
 def test_a_gang_is_placed_once_it_is_bound() -> None:
     """And not when that was decided: the server may refuse it."""
     server, bound = Server(), [False]
-    teller = Teller(cast(KubeApi, server), "dally")
+    writer = EventWriter(cast(KubeApi, server), "dally")
     about = {"name": "p", "namespace": "a", "uid": "p", "creationTimestamp": "2026-11-16T10:00:00Z"}
     limits = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}
 
@@ -92,33 +92,33 @@ def test_a_gang_is_placed_once_it_is_bound() -> None:
 
     line: dict[str, Any] = {"state": "running", "placement": {"n1": 8}}
     start = {"kind": "start", "job_id": "job", "tier": "machine", "placement": {"n1": 8}}
-    teller.tell(published({"job": line}, start), gang)
-    teller.tell(published({"job": waits("2 ahead")}), gang)
+    writer.publish(published({"job": line}, start), gang)
+    writer.publish(published({"job": waits("2 ahead")}), gang)
     until(lambda: ("FailedScheduling", "2 ahead; expected to start now") in server.said)
     assert not [text for kind, text in server.said if kind == "Scheduled" or "gang on one" in text]
-    teller.tell(published({"job": line}, start), gang)
+    writer.publish(published({"job": line}, start), gang)
     bound[0] = True
-    teller.tell(published({"job": line}), gang)
+    writer.publish(published({"job": line}), gang)
     until(lambda: server.said[-1][0] == "Scheduled")
     assert server.said[-1][1] == "Successfully assigned a/p to n1; gang on one machine: n1"
-    teller.close()
+    writer.close()
 
 
 def test_other_words_for_the_same_reason_are_told_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many gangs wait; what changed does not wait for them."""
-    monkeypatch.setattr(telling, "AGAIN_S", 0.0)
-    monkeypatch.setattr(telling, "REFRESHES_PER_S", 1e-6)
+    monkeypatch.setattr(event_writer, "AGAIN_S", 0.0)
+    monkeypatch.setattr(event_writer, "REFRESHES_PER_S", 1e-6)
     server = Server()
-    teller = Teller(cast(KubeApi, server), "dally")
+    writer = EventWriter(cast(KubeApi, server), "dally")
     many = [f"job{number}" for number in range(20)]
     for round_number in range(4):
-        teller.tell(published({name: waits(f"{round_number} ahead") for name in many}), pods)
+        writer.publish(published({name: waits(f"{round_number} ahead") for name in many}), pods)
     until(lambda: len(server.said) >= 41)
     lines = {name: waits("4 ahead") for name in many} | {"job0": waits("held by ann", "hold")}
-    monkeypatch.setattr(telling, "CHANGED_S", 0.0)
-    teller.tell(published(lines), pods)
+    monkeypatch.setattr(event_writer, "CHANGED_S", 0.0)
+    writer.publish(published(lines), pods)
     until(lambda: ("FailedScheduling", "held by ann; expected to start now") in server.said)
-    teller.close()
+    writer.close()
     kinds = [kind for kind, _ in server.said]
     assert kinds.count("FailedScheduling") == 21
     assert kinds.count("condition") <= 22  # of four rounds of other words, one
@@ -126,10 +126,10 @@ def test_other_words_for_the_same_reason_are_told_seldom(monkeypatch: pytest.Mon
 
 def test_a_gang_that_fits_nowhere_is_told() -> None:
     server = Server()
-    teller = Teller(cast(KubeApi, server), "dally")
-    teller.tell(
+    writer = EventWriter(cast(KubeApi, server), "dally")
+    writer.publish(
         published({"job": waits("asks for more GPUs than there are", "") | {"state": "unschedulable"}}), pods
     )
     until(lambda: len(server.said) == 2)
-    teller.close()
+    writer.close()
     assert all("asks for more GPUs than there are" in text for _, text in server.said)

@@ -14,14 +14,14 @@ from dally.live.backends.kubernetes.kube_api import STRATEGIC, KubeApi
 from dally.live.backends.kubernetes.pod_record import PodRecord
 from dally.live.backends.kubernetes.pod_sentences import Sentences, condition_patch, event_body
 
-WRITES_PER_S: Final = 50.0  # so that telling never gets in the way of binding
+WRITES_PER_S: Final = 50.0  # so that events never gets in the way of binding
 REFRESHES_PER_S: Final = 0.5  # of what says the same in other words, as the time goes on
-MOST_DUE: Final = 20_000  # writes; what is more is told another time
-AGAIN_S: Final = 60.0  # between two tellings of why one gang waits
+MOST_DUE: Final = 20_000  # writes; what is more waits for another time
+AGAIN_S: Final = 60.0  # between two events on why one gang waits
 CHANGED_S: Final = 5.0  # the same if the reason is another one
 
 
-class Teller:
+class EventWriter:
     """Writes events and conditions in a thread of its own, slowly, and only what is new."""
 
     def __init__(self, api: KubeApi, scheduler: str) -> None:
@@ -36,10 +36,10 @@ class Teller:
         self._starting: dict[str, Sentences] = {}  # by job: decided, and not bound yet
         self._thread: threading.Thread | None = None
 
-    def tell(self, publication: Publication, pods_of: Callable[[str], list[PodRecord]]) -> None:
+    def publish(self, publication: Publication, pods_of: Callable[[str], list[PodRecord]]) -> None:
         """Note what is new in this cycle."""
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="telling", daemon=True)
+            self._thread = threading.Thread(target=self._run, name="events", daemon=True)
             self._thread.start()
         for change in publication.changes:
             pods = pods_of(change.job_id)
@@ -49,13 +49,13 @@ class Teller:
             else:
                 bound = [pod for pod in pods if pod.node]
                 self._note(bound, Sentences.preempted(_winner(change.job_id, change.winner)), first=True)
-        self._tell_bound({line.job_id for line in publication.waiting}, publication.jobs, pods_of)
+        self._note_bound({line.job_id for line in publication.waiting}, publication.jobs, pods_of)
         now = time.monotonic()
         for line in publication.waiting:
             self._waits(line, now, publication.expected_start, pods_of)
         self._reported = {job_id: record for job_id, record in self._reported.items() if job_id in publication.jobs}
 
-    def _tell_bound(
+    def _note_bound(
         self, waiting: Container[str], live: Container[str], pods_of: Callable[[str], list[PodRecord]]
     ) -> None:
         """Gangs that were decided to start are placed once their pods are bound, and not if they wait again."""

@@ -23,11 +23,11 @@ from dally.live.backends.kubernetes.pod_gang import PodGang
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
 
-PATIENCE_S: Final = 3.0  # for a controller to make the pods that are missing
+REPLACEMENT_WAIT_S: Final = 3.0  # for a controller to make the pods that are missing
 OVERTIME_S: Final = 30.0  # beyond its grace, before a pod counts as stuck
 
 
-class Mender:
+class GangRepair:
     """Looks at gangs once a cycle."""
 
     def __init__(
@@ -103,15 +103,15 @@ class Mender:
                 f"job {gang.key.job_id}: {len(gang.bound)} of its {gang.size} pods are bound: left as it is, {BARE}"
             ]
         if not gang.plan:
-            return self._give_up(gang, "nobody knows where its other pods were to go")
+            return self._give_up(gang, "the planned nodes of its other pods are not known")
         since_s = self._half_since_s.setdefault(gang.key, time.monotonic())
-        if time.monotonic() - since_s < PATIENCE_S:
+        if time.monotonic() - since_s < REPLACEMENT_WAIT_S:
             return []
         return self._give_up(gang, f"{len(gang.bound)} of its {gang.size} pods are left")
 
     def _finish(self, gang: PodGang, tier: str) -> bool:
         """Bind the pods that wait where the plan has room for them."""
-        taken = {pod.said.get(names.RANK, "") for pod in gang.bound}
+        taken = {pod.stated.get(names.RANK, "") for pod in gang.bound}
         free = [rank for rank in range(gang.size or 1) if str(rank) not in taken]
         pods = gang.waiting[: len(free)]
         try:
