@@ -167,7 +167,7 @@ class State:
             if job.status == RUNNING:
                 self._evict(job, now, event.reason)
         elif kind == REPORT:
-            self._tell(events.REPORTED, job, now)
+            self._notify(events.REPORTED, job, now)
         elif kind == ADOPT:
             assert event.allocation is not None
             self._observed_at(job, event.allocation, now)
