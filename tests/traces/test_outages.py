@@ -80,7 +80,7 @@ def test_the_published_fault_trace_on_other_clusters(shared: Path) -> None:
     down_s = sum(repair_s - fail_s for _, fail_s, repair_s in found)
     assert down_s / (348.98 * 86400.0 * 121) == pytest.approx(0.023, abs=0.001)
     assert (len(found), len({machine for machine, _, _ in found})) == (191, 74)
-    with pytest.raises(InputError, match="tells of 400 servers and the cluster has 401 machines"):
+    with pytest.raises(InputError, match="lists 400 servers and the cluster has 401 machines"):
         read_outages(file, {f"m{number}": number for number in range(401)})
 
 
