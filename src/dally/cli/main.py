@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import os
 import signal
 import sys
@@ -123,6 +124,7 @@ def main() -> None:
         code = _say(str(error), 2)
     except streams.OutputLostError as lost:
         code = streams.give_up(lost)
+    gc.freeze()  # as it ends, Python would look for garbage in all that a run has made
     sys.exit(code)
 
 
