@@ -38,7 +38,7 @@ def measured(cell: Cell, progress: str) -> dict[str, Any]:
     if child == 0:
         with tempfile.TemporaryDirectory() as folder, os.fdopen(out_of, "w") as pipe:
             prepared = prepare(cell.workload, cell.seed, shared_folder(), Path(folder))
-            scenario = replace(cell.scenario(prepared, "dally", {}), progress=progress)
+            scenario = replace(cell.scenario(prepared, "dally", {}), job_progress=progress)
             summary = execute(scenario).summary
             json.dump({name: summary[name] for name in FIELDS}, pipe)
         os._exit(0)

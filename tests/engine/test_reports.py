@@ -79,5 +79,5 @@ def test_option() -> None:
     ["share", "share=2", "share=x", "after=inf", "noise=-1", "shore=1", "share=1,share=1", "factor=0.5", ","],
 )
 def test_option_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="--progress"):
+    with pytest.raises(InputError, match="--job-progress"):
         read_reports(text, 1)

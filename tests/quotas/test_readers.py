@@ -308,7 +308,12 @@ def test_converted_and_read_again(text: str) -> None:
         (KUEUE, "weight: 500m", "weight: -1", "file:41: nlp: spec.fairSharing.weight: '-1': must not be negative"),
         (KUEUE, "  name: a100\n", "  uid: x\n", "file:4: metadata.name: missing: every object has one"),
         (KUEUE, "metadata:\n  name: a100", "metadata: 3", "file:3: metadata: '3': must be a mapping of fields"),
-        (KAI, "quota: 16", "quota: -2", "file:26: nlp: spec.resources.gpu.quota: '-2': must not be negative, except"),
+        (
+            KAI,
+            "quota: 16",
+            "quota: -2",
+            "file:26: nlp: spec.resources.gpu.quota: '-2': must not be negative, except",
+        ),
         (KAI, "limit: 24", "limit: 4", "file:13: nlp: limit: 4: below the quota of 16"),
         (KAI, "Queue: research", "Queue: gone", "file:18: nlp: spec.parentQueue: 'gone': no such queue"),
         (KAI, "1h30m0s", "soon", "file:36: vision: spec.reclaimMinRuntime: 'soon': must be a length of time"),

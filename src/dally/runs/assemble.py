@@ -80,7 +80,7 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
         costs,
         failures,
         shares=shares,
-        reports=read_reports(scenario.progress, scenario.seed),
+        reports=read_reports(scenario.job_progress, scenario.seed),
     )
     simulation.state.consent = world.consent()
     if scenario.past:

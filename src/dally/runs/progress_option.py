@@ -1,4 +1,4 @@
-"""What `--progress` says of the jobs of a simulation: which of them report how long they take, and how well."""
+"""What `--job-progress` says of the jobs of a simulation: which of them report how long they take, and how well."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from dally.engine.reports import Reports
 from dally.errors import InputError, unknown
 
-OPTION: Final = "--progress"
+OPTION: Final = "--job-progress"
 # By name: the field of Reports, the least value and the largest.
 VALUES: Final = {
     "share": ("share", 0.0, 1.0),

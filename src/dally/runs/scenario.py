@@ -46,7 +46,7 @@ class Scenario(WorldConfig, _Inputs):
     failures: str = ""
     failure_rate: float = 0.0  # per machine and day
     repair_s: float = 3600.0
-    progress: str = ""  # share=0.8,after=300,…: which jobs say how long they take: docs/progress.md
+    job_progress: str = ""  # share=0.8,after=300,…: which jobs say how long they take: docs/progress.md
     network_at: str = ""  # SECONDS=SHARE,…: links have that share of their bandwidth from then on
     mix: str = "benchmark"  # gives models to jobs that name none, where speed depends on them
     trace_format: str = "auto"  # told by the trace's content
@@ -75,7 +75,7 @@ class Scenario(WorldConfig, _Inputs):
             raise InputError(f"{_option('repair_s')} {self.repair_s:g}: must be more than 0 and finite")
         if self.failure_rate == float("inf"):
             raise InputError(f"{_option('failure_rate')} inf: must be finite")
-        read_reports(self.progress, self.seed)
+        read_reports(self.job_progress, self.seed)
         for name, digest in self.digests.items():
             if file_digest(name) != digest:
                 raise InputError(f"{name}: has changed since the scenario was written")

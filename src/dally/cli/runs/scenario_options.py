@@ -81,8 +81,8 @@ OPTIONS: dict[str, Option] = {
         "From that moment on, links above the machine have this share of their bandwidth: 43200=0.5,129600=1.",
         "SECONDS=SHARE,…",
     ),
-    "progress": Option(
-        ("--progress",),
+    "job_progress": Option(
+        ("--job-progress",),
         "Jobs that say how long they take: share=0.8 of them, after=300 seconds of work, off by noise=0.1, and "
         "wrong=0.05 of them by factor=5 (docs/progress.md).",
         "KEY=VALUE,…",
