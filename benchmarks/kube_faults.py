@@ -101,12 +101,13 @@ class FaultyKube:
             pass
 
     def unfinished(self) -> list[str]:
-        """Gangs that have not come to a good end."""
+        """Gangs that have not come to a good end: their Job says so, or enough of their pods."""
         done: Counter[str] = Counter()
         for one in self._kube.pods():
             if (one.get("status") or {}).get("phase") == "Succeeded":
                 done[_gang(one)] += 1
-        return [name for name, pods in self.gangs.items() if done[name] < pods]
+        complete = {one["metadata"]["name"] for one in self._kube.admin.get(JOBS)["items"] if _is_complete(one)}
+        return [name for name, pods in self.gangs.items() if done[name] < pods and name not in complete]
 
     # The daemons.
 
@@ -179,6 +180,11 @@ class FaultyKube:
 
 def _gang(entry: Entry) -> str:
     return str((entry["metadata"].get("labels") or {}).get(GANG, ""))
+
+
+def _is_complete(job: Entry) -> bool:
+    rows = (job.get("status") or {}).get("conditions") or ()
+    return any((row["type"], row["status"]) == ("Complete", "True") for row in rows)
 
 
 def _line(entry: Entry) -> str:

@@ -12,6 +12,8 @@ TOGETHER = {
     "tests/engine/test_determinism.py": "runs of both builds",
     "tests/live/test_backends.py::test_kube": "Kubernetes",
     "tests/live/test_backends.py::test_slurm": "Slurm",
+    "tests/live/test_kube_filters.py": "kube-scheduler",  # each test has a cluster of its own
+    "tests/live/test_kube_mixed.py": "kube-scheduler",
     "tests/live/test_kube": "Kubernetes",
     "tests/live/test_slurm": "Slurm",
     "tests/report/": "a browser and folders to report on",

@@ -16,11 +16,13 @@ from tests.live.kube_recorder import GANG, SIZE, Recorder
 class KubeBench(LiveBench):
     """A scheduler whose clock runs `speed` times as fast, on a cluster with nothing on it."""
 
+    recorder_of: type[Recorder] = Recorder
+
     def __init__(self, kube: KubeCluster, folder: Path, setup: Setup, speed: float = 1.0, **options: Any) -> None:
         self.kube = kube
         self.backend: KubernetesBackend = kube.backend(events=False, **options)
         self._finished: set[str] = set()
-        self.recorder = Recorder(kube)
+        self.recorder = self.recorder_of(kube)
         super().__init__(self.backend, folder, setup, speed)
 
     def begin(self) -> None:

@@ -277,8 +277,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def kube_scheduler(kube: KubeCluster, folder: Path, port: int) -> Iterator[None]:
-    """Kubernetes' own scheduler with its usual filters, asked for all nodes, and our extender after them."""
+def kube_scheduler(kube: KubeCluster, folder: Path, port: int = 0) -> Iterator[None]:
+    """Kubernetes' own scheduler with its usual filters, asked for all nodes; `port`: of an extender after them."""
     extender = {"urlPrefix": f"http://127.0.0.1:{port}", "filterVerb": "filter", "nodeCacheCapable": True}
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -286,7 +286,8 @@ def kube_scheduler(kube: KubeCluster, folder: Path, port: int) -> Iterator[None]
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1beta1", "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": kube.config, "qps": 1000, "burst": 2000},
-        "leaderElection": {"leaderElect": False}, "percentageOfNodesToScore": 100, "extenders": [extender],
+        "leaderElection": {"leaderElect": False}, "percentageOfNodesToScore": 100,
+        "extenders": [extender] if port else [],
         "healthzBindAddress": health, "metricsBindAddress": health,
     }  # fmt: skip
     file = folder / "scheduler.yaml"

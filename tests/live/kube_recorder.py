@@ -28,7 +28,9 @@ class Recorder:
         self.binds = 0
         self.half_s: dict[str, float] = {}  # by gang: the longest it was half bound
         self.on_half: Callable[[str], None] = lambda _: None  # called when a gang is bound in part
-        self.runs: dict[str, list[dict[str, str]]] = {}  # by gang: pods and their nodes, run by run
+        self.runs: dict[str, list[dict[str, str]]] = {}  # by gang: pods and their nodes, run by run,
+        self.due: dict[str, list[int]] = {}  # and how many of its pods had not succeeded before each
+        self._broken: set[str] = set()  # gangs of which a pod of the latest run went before its end
         self._gpus = gpus
         self._pods: dict[str, Entry] = {}
         self._since: dict[str, float] = {}
@@ -75,15 +77,25 @@ class Recorder:
             self._pods[uid] = entry
         if node and before is not None and not before["spec"].get("nodeName"):
             self.binds += 1
-            runs = self.runs.setdefault(gang, [])
-            if not runs or len(runs[-1]) == int(_label(entry, SIZE) or 1):
-                runs.append({})
-            runs[-1][uid] = node
+            self._run_of(gang, int(_label(entry, SIZE) or 1))[uid] = node
             self._sizes[uid] = gpus_of(entry)
             self._check_node(node)
+        going = gone or "deletionTimestamp" in entry["metadata"]
+        if going and _phase(entry) != "Succeeded" and any(uid in run for run in self.runs.get(gang, [])[-1:]):
+            self._broken.add(gang)
         if before is not None and before["spec"].get("nodeName", node) != node:
             self.problems.append(f"{entry['metadata']['name']} moved to {node}")
         self._check_gang(gang)
+
+    def _run_of(self, gang: str, size: int) -> dict[str, str]:
+        """The run of a gang that a pod bound now belongs to: another one once the last was whole or fell apart."""
+        runs, due = self.runs.setdefault(gang, []), self.due.setdefault(gang, [])
+        if not runs or len(runs[-1]) == due[-1] or gang in self._broken:
+            self._broken.discard(gang)
+            there = [pod for pod in self._pods.values() if gang and _label(pod, GANG) == gang]
+            runs.append({})
+            due.append(size - sum(_phase(pod) == "Succeeded" for pod in there))
+        return runs[-1]
 
     def _check_node(self, node: str) -> None:
         """A GPU is its pod's until that has ended or is gone."""
@@ -130,6 +142,10 @@ class Recorder:
 
 def _label(pod: Entry, name: str) -> str:
     return str((pod["metadata"].get("labels") or {}).get(name, ""))
+
+
+def _phase(pod: Entry) -> str:
+    return str((pod.get("status") or {}).get("phase"))
 
 
 def _lives(pod: Entry) -> bool:

@@ -165,6 +165,35 @@ def test_one_controller_that_cannot_be_read(
     assert len([path for _, path, _ in server.asked if path == f"{JOBS}/ill"]) == 3
 
 
+def test_pods_that_a_complete_job_leaves_behind(
+    server: Server, backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Job may make pods in the moment in which it is complete: nothing waits for the others of them."""
+    for name in ("READ_EVERY_S", "INCOMPLETE_AGAIN_S"):
+        monkeypatch.setattr(gang_ledger, name, -1.0)
+    server.objects[f"{JOBS}/j"] = job_of("j", 3)
+    server.pods += [of_job("j", 0), of_job("j", 1)]
+    assert (told(backend)["j"].state, told(backend)["j"].reason) == (base.HELD, "2 of its 3 pods are there")
+    complete = {"conditions": [{"type": "Complete", "status": "True"}]}
+    server.objects[f"{JOBS}/j"] = job_of("j", 3) | {"status": complete}
+    assert told(backend)["j"].state == base.FINISHED
+
+
+@pytest.mark.parametrize(("status", "state"), [("Complete", base.FINISHED), ("Failed", base.FAILED), ("", None)])
+def test_a_job_whose_pods_are_gone(
+    server: Server, backend: KubernetesBackend, status: str, state: str | None
+) -> None:
+    """Pods that end in the moment of their eviction go at once: what their Job says of its end counts."""
+    server.objects[f"{JOBS}/j"] = job_of("j", 1)
+    server.pods.append(of_job("j", 0, node="n1"))
+    assert told(backend)["j"].state == base.RUNNING
+    rows = [{"type": status, "status": "True"}] if status else []
+    server.objects[f"{JOBS}/j"] = job_of("j", 1) | {"status": {"conditions": rows}}
+    backend.ledger.drop(server.pods[0])
+    found = told(backend)
+    assert (found["j"].state if "j" in found else None) == state
+
+
 def test_no_answer_at_all_costs_the_turn(server: Server, backend: KubernetesBackend) -> None:
     server.objects[f"{JOBS}/j"] = BackendError("connection refused")
     server.pods.append(of_job("j"))

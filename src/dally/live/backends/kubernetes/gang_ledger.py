@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from dally.live.backends import base
@@ -19,6 +20,8 @@ from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 
 KEEP_ENDED_S: Final = 60.0
 READ_EVERY_S: Final = 2.0
+INCOMPLETE_AGAIN_S: Final = 10.0  # gangs some of whose pods are not there: their controllers may be through,
+MOST_INCOMPLETE: Final = 2  # and so many of them are read each time
 
 
 class GangLedger:
@@ -45,6 +48,7 @@ class GangLedger:
         self._jobs: dict[GangKey, ObservedJob] = {}
         self._keys: dict[str, GangKey] = {}  # by job id
         self._requested_s = 0.0
+        self._incomplete_s: dict[GangKey, float] = {}  # since when gangs wait for pods, or that was last read
         self._ended_s: dict[GangKey, float] = {}  # since when they are told as ended
 
     def renew(self) -> None:
@@ -57,7 +61,8 @@ class GangLedger:
         dirty |= self._unclear() | self._unbound()
         result = {key: self._pods.gang(key) for key in dirty}
         try:
-            self._owners.read((key, pods) for key, pods in result.items() if pods and self._ours(pods[0]))
+            named = ((key, pods) for key, pods in result.items() if pods and self._ours(pods[0]))
+            self._owners.read([*named, *self._vanished(result)])
         except BackendError:
             with self._pods.lock:
                 self._pods.dirty |= dirty
@@ -65,13 +70,33 @@ class GangLedger:
         self._claims.read(pod for pods in result.values() for pod in pods if not pod.node and self._ours(pod))
         for key, pods in result.items():
             job = self._renewed(key, pods)
-            if job is None:
+            if job is None and (pods or not self._is_over(key)):
                 self._forget(key)
                 self._owners.forget(key)
-            else:
+            elif job is not None:
                 self._jobs[key] = job
                 self._keys[key.job_id] = key
         self._forget_ended()
+
+    def _vanished(self, pods_of: dict[GangKey, list[PodRecord]]) -> Iterator[tuple[GangKey, list[PodRecord]]]:
+        """Gangs of which no pod is left, and those that they had: their controllers say whether they ended."""
+        for key in [key for key, pods in pods_of.items() if not pods and key in self._gangs]:
+            gang, job = self._gangs[key], self._jobs[key]
+            if job.managed and gang.controller is not None and job.state not in base.ENDED:
+                self._owners.read_again(key)
+                yield key, [*gang.pods(), *gang.ended]
+
+    def _is_over(self, key: GangKey) -> bool:
+        """Whether a gang without pods is told as ended: if it was, or if its controller says so."""
+        job, controller = self._jobs.get(key), self._owners.get(key)
+        if (
+            self._gangs.pop(key, None) is not None
+            and job is not None
+            and controller is not None
+            and controller.over
+        ):
+            job = self._jobs[key] = replace(job, state=controller.over, placement={}, reason="")
+        return job is not None and job.managed and job.state in base.ENDED
 
     def _crowded(self) -> set[GangKey]:
         """Gangs that wait and that rules, theirs or others', may leave other nodes now that pods have moved."""
@@ -95,7 +120,8 @@ class GangLedger:
     def _unclear(self) -> set[GangKey]:
         """Gangs without a pod that lives, of which too few have come to a good end: their controllers know more.
 
-        And those whose controllers could not be read.
+        And those that wait for pods, as a Job that is complete may leave some behind, and those whose controllers
+        could not be read.
         """
         if time.monotonic() - self._requested_s < READ_EVERY_S:
             return set()
@@ -103,9 +129,20 @@ class GangLedger:
         result = {
             key for key, gang in self._gangs.items() if not gang.pods() and self._jobs[key].state == base.HELD
         }
+        result |= self._incomplete()
         for key in result:
             self._owners.read_again(key)
         return result | (self._owners.due() & self._gangs.keys())
+
+    def _incomplete(self) -> set[GangKey]:
+        """Some of the gangs that wait for pods, those first that were not read for longest."""
+        now = time.monotonic()
+        keys = [key for key, gang in self._gangs.items() if gang.controller and 0 < len(gang.waiting) < gang.due]
+        self._incomplete_s = {key: self._incomplete_s.get(key, now) for key in keys}
+        due = [key for key in keys if now - self._incomplete_s[key] > INCOMPLETE_AGAIN_S]
+        result = set(sorted(due, key=self._incomplete_s.__getitem__)[:MOST_INCOMPLETE])
+        self._incomplete_s.update(dict.fromkeys(result, now))
+        return result
 
     def _forget(self, key: GangKey) -> None:
         if key in self._gangs:
@@ -139,8 +176,10 @@ class GangLedger:
         if not (gang.pods() or gang.ended):
             return None
         there = len(gang.waiting) + len(gang.bound)
-        if there > (gang.size or 0) and (before is None or there != len(before.waiting) + len(before.bound)):
-            self._owners.read_again(key)  # it may have been told to make more
+        more = there > (gang.size or 0) and (before is None or there != len(before.waiting) + len(before.bound))
+        through = bool(gang.waiting) and before is not None and len(gang.ended) > len(before.ended)
+        if more or through:
+            self._owners.read_again(key)  # it may have been told to make more, or be complete
             self._pods.touch(key)
         self._gangs[key] = gang
         return self.job(gang)

@@ -177,10 +177,10 @@ def _state(gang: PodGang, abandoned: str | None, foreign: bool) -> tuple[str, st
         return state, "", gang.plan or placement_of_pods([*gang.bound, *gang.ended])
     if gang.stopping:
         return base.STOPPING, "", placement_of_pods(gang.stopping)
-    if gang.waiting:
-        return *_waits(gang), {}
     if gang.controller is not None and gang.controller.over:
-        return gang.controller.over, "", {}  # though pods of it may have been evicted in the moment they ended
+        return gang.controller.over, "", {}  # though pods of it may have been evicted in the moment they ended,
+    if gang.waiting:  # and others made that nobody needs
+        return *_waits(gang), {}
     failed = [pod for pod in gang.ended if pod.phase == "Failed"]
     if failed:
         return base.FAILED, f"pod {failed[0].name} failed", {}
