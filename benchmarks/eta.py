@@ -63,7 +63,7 @@ def told(rows: list[Asked]) -> list[Interval]:
     found: list[Interval] = []
     for place, one in enumerate(rows):
         while (came := rows[by_start[known]]).asked_s + came.wait_s <= one.asked_s:
-            margins.learn(Observation(raw_of(came), came.wait_s, found[by_start[known]]))
+            margins.learn(Observation(raw_of(came), came.wait_s, found[by_start[known]], came.asked_s))
             known += 1
         waiting = [other for other in rows[:place] if other.asked_s + other.wait_s > one.asked_s]
         overdue = [Observation(raw_of(other), one.asked_s - other.asked_s) for other in waiting]

@@ -29,7 +29,9 @@ def busy(tmp_path: Path) -> Iterator[Desk]:
 def test_a_waiting_job_has_an_interval(busy: Desk) -> None:
     waiting: str = busy.waiting  # type: ignore[attr-defined]
     found = busy.get(f"jobs/{waiting}/eta")
-    assert found["low_s"] == found["high_s"] == pytest.approx(602.0, abs=2.0)
+    assert found["middle_s"] == pytest.approx(602.0, abs=2.0)
+    assert found["low_s"] < 120.0 < 6000.0 < found["high_s"]  # nothing is known yet of how well estimates hold
+    assert not found["calibrated"]
     assert (found["confidence"], found["futures"], found["seen"]) == (0.8, 100, 1.0)
     assert sum(tier["chance"] for tier in found["tiers"]) == pytest.approx(1.0)
     assert busy.client.get("/api/v1/jobs/nobody/eta").status_code == 404
@@ -39,7 +41,7 @@ def test_a_waiting_job_has_an_interval(busy: Desk) -> None:
 
 def test_a_preview_says_the_same_and_what_would_start_now(busy: Desk) -> None:
     found = busy.client.post("/api/v1/preview", json={"gpus": 32, "duration_s": 60.0}).json()
-    assert found["low_s"] == pytest.approx(1202.0, abs=3.0)
+    assert found["middle_s"] == pytest.approx(1202.0, abs=3.0)
     assert (found["starts_now"], found["gpus_now"]) == (False, 0)
     busy.cycle(700.0)
     busy.cycle()
@@ -69,6 +71,7 @@ def test_what_was_said_is_compared_with_what_came(busy: Desk) -> None:
     (day,) = busy.get("calibration")["days"]
     assert (day["day"], day["answers"]) == ("1970-01-01", 1)
     assert day["error_s"] == pytest.approx(100.0, abs=5.0)
+    assert (day["held"], day["first_answers"], day["first_held"]) == (1.0, 1, 1.0)
     assert busy.service.outlook._learnt().known() == 1
     store = busy.service.store
     store.prune(-1e9, -1e9)
@@ -91,6 +94,8 @@ def test_words_of_an_estimate(busy: Desk) -> None:
     assert eta_lines(found)[0].endswith("from 100 futures.")
     assert start_text(found | {"high_s": None}).startswith("after ")
     free = {"tier": "rack", "chance": 0.0, "start_s": None, "slowdown": None, "now": 1.5}
+    assert "(not calibrated yet)" in eta_lines(found)[0]
+    assert "(80%)" in eta_lines(found | {"calibrated": True})[0]
     told = eta_lines(found | {"tiers": [free], "pays_from_s": 600.0, "gpus_now": 8})
     assert told[1:] == [
         "Free now: one rack, slowdown 1.50; waiting is sooner done from 10 min of work on.",

@@ -27,17 +27,53 @@ def test_eighty_of_a_hundred_hold(factor: float, spread: float, drift: float, se
         wait_s = middle_s * factor * (1.0 + drift * turn) * 2.718 ** rng.gauss(0.0, spread)
         told = margins.interval(raw)
         hits += told.low_s <= wait_s <= told.high_s
-        margins.learn(Observation(raw, wait_s, told))
+        margins.learn(Observation(raw, wait_s, told, 900.0 * turn))
     assert 0.77 <= hits / questions <= 0.83
 
 
-def test_before_anything_is_known_the_futures_speak() -> None:
-    raw = Interval(10.0, 20.0, INFINITY)
-    assert Margins().interval(raw) == raw
+def test_before_anything_is_known_intervals_are_wide_and_say_so() -> None:
+    raw = Interval(300.0, 600.0, 1200.0)
+    margins = Margins()
+    stated = margins.interval(raw)
+    assert not margins.calibrated()
+    assert stated.low_s == 0.0
+    assert stated.middle_s == pytest.approx(600.0)
+    assert stated.high_s > 10 * raw.high_s
+    assert margins.interval(Interval(10.0, 20.0, INFINITY)).high_s == INFINITY
+
+
+@pytest.mark.parametrize("factor", [0.05, 1.0, 10.0])
+def test_first_answers_of_a_fresh_daemon_hold(factor: float) -> None:
+    """The futures know nothing yet, and are off by a factor, the same for all jobs."""
+    rng = Random(1)
+    hits = questions = 0
+    for _ in range(40):
+        margins = Margins()
+        for turn in range(30):
+            middle_s = 600.0 * 2.0 ** rng.uniform(-3.0, 3.0)
+            raw = Interval(middle_s * 0.5, middle_s, middle_s * 2.0)
+            wait_s = middle_s * factor * 2.718 ** rng.gauss(0.0, 0.7)
+            stated = margins.interval(raw)
+            hits += stated.low_s <= wait_s <= stated.high_s
+            questions += 1
+            margins.learn(Observation(raw, wait_s, stated, 900.0 * turn))
+    assert hits / questions >= 0.8
+
+
+def test_a_burst_of_answers_is_one_lesson() -> None:
+    """Thirty answers of one minute all came early: that says little of the next hour."""
+    raw = Interval(300.0, 600.0, 1200.0)
+    margins = Margins(Observation(raw, 30.0, raw, float(second)) for second in range(30))
+    assert (margins.known(), margins.calibrated()) == (30, False)
+    assert margins.interval(raw).high_s > 5 * raw.high_s
 
 
 def test_an_interval_is_in_order_and_never_in_the_past() -> None:
-    margins = Margins(Observation(Interval(900.0, 1000.0, 1100.0), wait_s) for wait_s in [1.0, 5.0, 1e5] * 10)
+    waits_s = [1.0, 5.0, 1e5] * 10
+    margins = Margins(
+        Observation(Interval(900.0, 1000.0, 1100.0), wait_s, None, 900.0 * turn)
+        for turn, wait_s in enumerate(waits_s)
+    )
     told = margins.interval(Interval(0.0, 0.0, 30.0))
     assert 0.0 <= told.low_s <= told.middle_s <= told.high_s < INFINITY
 

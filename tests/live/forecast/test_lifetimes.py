@@ -62,6 +62,49 @@ def test_the_narrowest_class_that_knows_speaks() -> None:
     assert 30 <= sum(duration_s == 100.0 for duration_s in unknown) <= 70
 
 
+def together(first: int, count: int, at_s: float, user: str = "u") -> list[PastJob]:
+    """Jobs that one user submits a minute apart."""
+    return [
+        PastJob(first + place, at_s + 60.0 * place, JobSpec(1, name="n", user=user)) for place in range(count)
+    ]
+
+
+def known_as(past: PastJob) -> Job:
+    return Job(past.number, str(past.number), past.submit_s, 1, NEVER, spec=past.spec)
+
+
+def test_what_ended_of_a_burst_speaks_for_the_rest() -> None:
+    """A user's earlier jobs took hours; of the thirty submitted now, the first ten ended within a minute."""
+    lifetimes = taught([9000.0] * 60)
+    burst = together(1000, 30, 5000.0)
+    for past in burst:
+        lifetimes.came(past)
+    before = lifetimes.draw(known_as(burst[-1]), 0.0, NEVER, 100, Random(1))
+    for past in burst[:10]:
+        lifetimes.learn(replace(past, duration_s=30.0))
+    after = lifetimes.draw(known_as(burst[-1]), 0.0, NEVER, 100, Random(1))
+    assert sum(duration_s == 30.0 for duration_s in before) == 0
+    assert sum(duration_s == 30.0 for duration_s in after) >= 70
+    alone = PastJob(2000, 90000.0, burst[0].spec)
+    lifetimes.came(alone)  # a day later: no part of the burst
+    assert sum(duration_s == 30.0 for duration_s in lifetimes.draw(known_as(alone), 0.0, NEVER, 100, Random(1))) < 30
+
+
+def test_jobs_of_a_burst_are_long_together() -> None:
+    """Each job has its distribution; the sum over a burst varies more than that over as many others."""
+    lifetimes = taught([60.0, 600.0, 6000.0, 60000.0] * 20)
+    burst = together(1000, 20, 5000.0)
+    for past in burst:
+        lifetimes.came(past)
+    rng = Random(1)
+    as_burst = [lifetimes.draw(known_as(past), 0.0, NEVER, 50, rng) for past in burst]
+    apart = [lifetimes.draw(job(), 0.0, NEVER, 50, rng) for _ in burst]
+    assert sorted(as_burst[0]) == sorted(apart[0])
+    spread = [max(map(sum, zip(*drawn, strict=True))) for drawn in (as_burst, apart)]
+    assert spread[0] > 1.3 * spread[1]
+    lifetimes.forget([past.number for past in burst])
+
+
 def test_what_users_state_counts_as_far_as_it_held() -> None:
     lifetimes = Lifetimes()
     assert set(lifetimes.draw(job(), 0.0, 500.0, 10, Random(1))) == {500.0}

@@ -136,10 +136,11 @@ def start_text(eta: dict[str, Any]) -> str:
 def eta_lines(eta: dict[str, Any]) -> list[str]:
     """The estimate in a few lines."""
     middle = f", about {clock_time(eta['middle_s'])}" if eta["middle_s"] is not None else ""
+    sure = f"{eta['confidence']:.0%}" if eta["calibrated"] else "not calibrated yet"
     if eta["starts_now"]:
         lines = ["Starts now."]
     else:
-        lines = [f"Starts {start_text(eta)} ({eta['confidence']:.0%}){middle}; from {eta['futures']} futures."]
+        lines = [f"Starts {start_text(eta)} ({sure}){middle}; from {eta['futures']} futures."]
     there = [one for one in eta["tiers"] if one["chance"] > 0.0]
     if there:
         lines.append(f"Where: {', '.join(_chance(one) for one in there)}.")

@@ -20,7 +20,9 @@ CONFIDENCE: Final = 0.8
 SOFT_S: Final = 60.0  # waits differ by their logarithm, but for such short ones
 LATEST: Final = 300  # truths that count,
 LIKE: Final = 40  # and of these the ones with the most similar middle
-FEWEST: Final = 10  # before these nothing is corrected
+EPISODE_S: Final = 600.0  # answers given within that time are right or wrong together
+FEWEST: Final = 10  # episodes; a daemon with fewer is not calibrated yet,
+UNKNOWN: Final = log(10.0)  # and the missing ones count as off by a factor of ten at either end
 RATE: Final = 0.02  # by how much a miss moves the level
 FARTHEST_S: Final = 30.0 * 86400.0
 
@@ -41,6 +43,7 @@ class Observation:
     raw: Interval
     wait_s: float
     stated: Interval | None = None  # None: the job still waits
+    asked_s: float = 0.0
 
 
 class Score(NamedTuple):
@@ -50,6 +53,7 @@ class Score(NamedTuple):
     below: float
     above: float
     off: float
+    episode: int
 
 
 class Margins:
@@ -66,7 +70,7 @@ class Margins:
     def learn(self, observation: Observation) -> None:
         """A job started of which something was said."""
         record = observation.stated  # not what would be told by now: answers that came meanwhile make that better
-        if record is not None and len(self._scores) >= FEWEST:
+        if record is not None and self.calibrated():
             self._low_level = self._moved(self._low_level, observation.wait_s < record.low_s)
             self._high_level = self._moved(self._high_level, observation.wait_s > record.high_s)
         self._scores.append(_score(observation))
@@ -79,26 +83,41 @@ class Margins:
         """Questions answered so far, as far as they count."""
         return len(self._scores)
 
+    def calibrated(self) -> bool:
+        """Whether enough questions were answered, at different times, to know how well intervals hold."""
+        return self._episodes() >= FEWEST
+
+    def _episodes(self) -> int:
+        return len({score.episode for score in self._scores})
+
     def interval(self, raw: Interval, overdue: Iterable[Observation] = ()) -> Interval:
         """The interval that holds as often as it should.
 
         `overdue` are questions whose jobs still wait: those that wait longer than foreseen count already, or
         only those would that were soon answered.
         """
-        if len(self._scores) < FEWEST:
-            return raw
         late = [_score(observation) for observation in overdue if observation.wait_s > observation.raw.high_s]
         at = _soft(raw.middle_s)
         like = sorted([*self._scores, *late], key=lambda score: abs(score.at - at))[:LIKE]
-        low = _soft(raw.low_s) - beyond([score.below for score in like], self._low_level)
-        high = _soft(raw.high_s) + beyond([score.above for score in like], self._high_level)
-        middle = at + quantile(sorted(score.off for score in like), 0.5)
+        missing = self._missing(len(like))
+        low = _soft(raw.low_s) - beyond([*(score.below for score in like), *missing], self._low_level)
+        high = _soft(raw.high_s) + beyond([*(score.above for score in like), *missing], self._high_level)
+        middle = at + (quantile(sorted(score.off for score in like), 0.5) if self.calibrated() else 0.0)
         return Interval(_hard(min(low, middle)), _hard(middle), _hard(max(high, middle)))
+
+
+    def _missing(self, like: int) -> list[float]:
+        """What stands for the episodes that are not there yet, each as heavy as one that is."""
+        episodes = self._episodes()
+        if episodes >= FEWEST:
+            return []
+        return [UNKNOWN] * (-(-(FEWEST - episodes) * max(like, 1) // max(episodes, 1)))
 
 
 def _score(observation: Observation) -> Score:
     wait, middle = _soft(observation.wait_s), _soft(observation.raw.middle_s)
-    return Score(middle, _soft(observation.raw.low_s) - wait, wait - _soft(observation.raw.high_s), wait - middle)
+    low, high = _soft(observation.raw.low_s), _soft(observation.raw.high_s)
+    return Score(middle, low - wait, wait - high, wait - middle, int(observation.asked_s // EPISODE_S))
 
 
 def beyond(scores: list[float], level: float) -> float:

@@ -87,9 +87,10 @@ class Estimator:
         """Jobs that came, or ended."""
         for job in past:
             self._arrivals.came(job)
+            self._lifetimes.came(job)
             if job.duration_s >= 0.0:
                 self._lifetimes.learn(job)
-        self._arrivals.forget(now - DAYS * DAY_S - HORIZON_S)
+        self._lifetimes.forget(self._arrivals.forget(now - DAYS * DAY_S - HORIZON_S))
 
     def fates(
         self, content: bytes, request: Sequence[int], effort: Effort, preview: PastJob | None = None

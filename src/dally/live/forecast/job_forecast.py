@@ -130,6 +130,7 @@ class Forecast:
     futures: int
     seen: float  # share of the futures in which it started
     learnt_from: int  # earlier answers that the interval is corrected by
+    calibrated: bool = True  # they are enough; before, intervals are wide
     tiers: tuple[TierChance, ...] = ()
     slowdown: float | None = None  # the mean over all starts
     pays_from_s: float | None = (
@@ -166,6 +167,7 @@ def forecast_of(
         futures=fates.futures(),
         seen=len(fates.started) / max(1, fates.futures()),
         learnt_from=margins.known(),
+        calibrated=certain or margins.calibrated(),
         tiers=tuple(_chances(fates, answer.places, tiers)),
         slowdown=fates.slowdown(),
         pays_from_s=pays_from_s(fates, answer),
@@ -209,7 +211,8 @@ def start_text(forecast: Forecast | None, clock: WallClock) -> str:
     early = _when(clock.wall_s(forecast.low_s))
     if forecast.high_s is None:
         return f"after {early} UTC"
-    return f"{early} to {_when(clock.wall_s(forecast.high_s))} UTC ({forecast.confidence:.0%})"
+    sure = f"{forecast.confidence:.0%}" if forecast.calibrated else "not calibrated yet"
+    return f"{early} to {_when(clock.wall_s(forecast.high_s))} UTC ({sure})"
 
 
 def _when(wall_s: float) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import delete, insert, select, update
 
@@ -16,7 +16,16 @@ from dally.live.store.schema import PREDICTIONS
 from dally.model import INFINITY
 
 MOST_READ: Final = 50_000  # answers that are looked at: with a long queue there are as many in half a day
-Answered = tuple[Interval, Interval, float]  # as told, of the futures themselves, and the seconds that came
+SAME_START_S: Final = 1.0  # answers about one job that were true at the same moment are of one wait
+
+
+class Answered(NamedTuple):
+    """An answer and what came."""
+
+    stated: Interval
+    raw: Interval  # of the futures themselves
+    wait_s: float
+    first: bool  # for this wait of its job
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,8 @@ class CalibrationDay:
     held: float  # share of the intervals as told in which the start came
     held_raw: float  # the same of the futures' own
     error_s: float  # the median distance of the start from the middle as told
+    first_answers: int  # given first, on average long before the start: later ones about a job are easier
+    first_held: float
 
 
 def keep_prediction(
@@ -54,7 +65,9 @@ def resolve(store: Store, job_id: str, start_s: float) -> list[Observation]:
     rows = store.rows(select(PREDICTIONS).where(unresolved).order_by(PREDICTIONS.c.asked_s))
     with store.transaction() as connection:
         connection.execute(update(PREDICTIONS).where(unresolved).values(wait_s=start_s - PREDICTIONS.c.asked_s))
-    return [Observation(_read(row["raw"]), start_s - row["asked_s"], _read(row["told"])) for row in rows]
+    return [
+        Observation(_read(row["raw"]), start_s - row["asked_s"], _read(row["told"]), row["asked_s"]) for row in rows
+    ]
 
 
 def drop(store: Store, job_id: str) -> None:
@@ -71,33 +84,52 @@ def latest_observations(store: Store) -> list[Observation]:
     rows = store.rows(
         select(PREDICTIONS).where(PREDICTIONS.c.wait_s.is_not(None)).order_by(started_s.desc()).limit(LATEST)
     )
-    return [Observation(_read(row["raw"]), row["wait_s"], _read(row["told"])) for row in reversed(rows)]
+    return [
+        Observation(_read(row["raw"]), row["wait_s"], _read(row["told"]), row["asked_s"]) for row in reversed(rows)
+    ]
 
 
 def calibration(store: Store, wall_s: Callable[[float], float]) -> list[CalibrationDay]:
     """Day by day (UTC), the latest first, as far as the latest answers go back."""
-    columns = select(PREDICTIONS.c.asked_s, PREDICTIONS.c.told, PREDICTIONS.c.raw, PREDICTIONS.c.wait_s)
+    told = PREDICTIONS.c
+    columns = select(told.job_id, told.asked_s, told.told, told.raw, told.wait_s)
     query = columns.where(PREDICTIONS.c.wait_s.is_not(None)).order_by(PREDICTIONS.c.asked_s.desc()).limit(MOST_READ)
     days: dict[str, list[Answered]] = {}
-    for requested_s, record, raw, wait_s in store.tuples(query):
+    rows = list(store.tuples(query))
+    first_s: dict[tuple[str, int], float] = {}
+    for job_id, requested_s, _, _, wait_s in rows:
+        first_s[_wait(job_id, requested_s + wait_s)] = requested_s  # the earliest comes last
+    for job_id, requested_s, record, raw, wait_s in rows:
         day = datetime.fromtimestamp(wall_s(requested_s), UTC).date().isoformat()
-        days.setdefault(day, []).append((_read(record), _read(raw), wait_s))
-    return [_day(day, rows) for day, rows in days.items()]
+        first = first_s[_wait(job_id, requested_s + wait_s)] == requested_s
+        days.setdefault(day, []).append(Answered(_read(record), _read(raw), wait_s, first))
+    return [_day(day, answers) for day, answers in days.items()]
 
 
-def _day(day: str, rows: list[Answered]) -> CalibrationDay:
-    record = [(interval, wait_s) for interval, _, wait_s in rows]
-    raw = [(interval, wait_s) for _, interval, wait_s in rows]
+def _wait(job_id: str, start_s: float) -> tuple[str, int]:
+    """Which wait of the job ended then: a preempted one waits again."""
+    return job_id, round(start_s / SAME_START_S)
+
+
+def _day(day: str, answers: list[Answered]) -> CalibrationDay:
+    first = [answer for answer in answers if answer.first]
     return CalibrationDay(
         day,
-        len(rows),
-        sum(_holds(*one) for one in record) / len(rows),
-        sum(_holds(*one) for one in raw) / len(rows),
+        len(answers),
+        _share(_holds(answer.stated, answer.wait_s) for answer in answers),
+        _share(_holds(answer.raw, answer.wait_s) for answer in answers),
         median(
-            abs(wait_s - interval.middle_s) if interval.middle_s < INFINITY else wait_s
-            for interval, wait_s in record
+            abs(answer.wait_s - answer.stated.middle_s) if answer.stated.middle_s < INFINITY else answer.wait_s
+            for answer in answers
         ),
+        len(first),
+        _share(_holds(answer.stated, answer.wait_s) for answer in first),
     )
+
+
+def _share(hits: Iterable[bool]) -> float:
+    listed = list(hits)
+    return sum(listed) / len(listed) if listed else 0.0
 
 
 def _holds(interval: Interval, wait_s: float) -> bool:

@@ -216,6 +216,7 @@ class Eta(Body):
     futures: int
     seen: float = Field(description="Share of the futures in which it started.")
     learnt_from: int = Field(description="Earlier answers that the interval is corrected by.")
+    calibrated: bool = Field(description="Whether they are enough; before that, intervals are wide.")
     tiers: list[TierChanceBody]
     slowdown: float | None = Field(description="The mean over all starts.")
     pays_from_s: float | None = Field(
@@ -238,6 +239,8 @@ class CalibrationDayBody(Body):
     held: float = Field(description="Share of the intervals in which the start came.")
     held_raw: float = Field(description="The same of the futures' own, before they are corrected.")
     error_s: float = Field(description="Median distance of the start from the middle.")
+    first_answers: int = Field(description="Of the answers, those that were the first for their job.")
+    first_held: float = Field(description="Share of the first answers that held.")
 
 
 class CalibrationBody(Body):

@@ -94,7 +94,8 @@ def eta_of(job_id: str, result: Forecast, clock: WallClock) -> Eta:
     return Eta(
         job_id=job_id, at_s=clock.wall_s(result.at_s), starts_now=result.is_now, low_s=clock.wall_s(result.low_s),
         middle_s=wall_s(result.middle_s), high_s=wall_s(result.high_s), confidence=result.confidence,
-        futures=result.futures, seen=result.seen, learnt_from=result.learnt_from, tiers=tiers,
+        futures=result.futures, seen=result.seen, learnt_from=result.learnt_from,
+        calibrated=result.calibrated, tiers=tiers,
         slowdown=result.slowdown, pays_from_s=result.pays_from_s, gpus_now=result.gpus_now,
     )  # fmt: skip
 
