@@ -1,10 +1,11 @@
 """Made-up sites with known truth: what `dally whatif` finds of them from their accounting records alone.
 
-    python -m benchmarks.calibration_sites [--jobs 1500]
+    python -m benchmarks.calibration_sites [--jobs 1500] [--only WORDS]
 
 Each site runs jobs under hidden settings in the simulator, and leaves what Slurm would: `sacct --parsable2` with
-whole seconds, partitions, node lists and time limits. `dally whatif` gets the record and a list of machines, and
-nothing else.
+whole seconds, accounts, partitions, node lists and time limits, of the first half of the jobs. `dally whatif` gets
+this record and a list of machines, and nothing else. Its forecast of what `dally` would change is compared with the
+second half, which ran under both.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 
+from dally.benchmark.tables_page import shared_folder
 from dally.cli.main import exit_code
 from dally.cluster.formats.writers import to_toml
 from dally.cluster.partitions import Partition
@@ -27,9 +29,10 @@ from dally.job_spec import JobSpec
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
-from dally.traces import History
+from dally.sweep.whatif.smaller import job_waits
+from dally.traces import History, read_history
 from dally.traces.generate import WorkloadRequest, find_recipe, generate
-from dally.traces.rows import TraceRow
+from dally.traces.rows import NOT_KNOWN, TraceRow
 from dally.traces.writing import text_of
 
 EPOCH_S = 1_700_000_000.0
@@ -50,6 +53,8 @@ class Site:
     partitions: dict[str, str] = field(default_factory=dict)  # the first letter of machine names by partition
     submitted: Change = lambda spec, _: spec
     given: int = 0  # machines that the operator forgets to list
+    queues: str = ""  # limits, as a queues file
+    trace: str = ""  # jobs of that file, and not made-up ones
 
 
 def racks(letter: str, count: int, machines: int, kind: str = "") -> list[Machine]:
@@ -74,6 +79,28 @@ def of_three(spec: JobSpec, draw: Random) -> JobSpec:
     return replace(spec, partition="old" if draw.random() < 0.4 else "main")
 
 
+def of_accounts(spec: JobSpec, draw: Random) -> JobSpec:
+    """Four accounts, and time limits."""
+    return limited(replace(spec, account=f"team{int(spec.user[1:] or 0) % 4}"), draw)
+
+
+LIMITS = """
+[queues.team0]
+min_runtime = "3650d"
+limit = 32
+match = {account = ["team0"]}
+
+[queues.team1]
+min_runtime = "3650d"
+limit = 48
+match = {account = ["team1"]}
+
+[queues.rest]
+min_runtime = "3650d"
+default = true
+"""
+
+
 SITES = (
     Site("one partition", racks("a", 3, 6), "fifo-backfill", {"tier": "closest"}),
     Site(
@@ -84,8 +111,14 @@ SITES = (
         {"wide": "w", "main": "m", "old": "o"},
         of_three,
     ),
-    Site("time limits", racks("a", 3, 6), "slurm-backfill", {}, {}, limited),
+    Site("fair share, limits", racks("a", 3, 6), "slurm-backfill", {}, {}, of_accounts, 0, LIMITS),
     Site("a record of a larger cluster", racks("a", 3, 6), "fifo-backfill", given=6),
+)
+# Jobs of public traces, on clusters of about the size that they ran on.
+TRACES = (
+    Site("Venus", racks("v", 11, 11), "fifo-backfill", {"tier": "closest"}, trace="helios_venus_window20d.csv.gz"),
+    Site("ITP", racks("i", 6, 12), "fifo-backfill", trace="ms_itp2021_cluster04.csv.gz"),
+    Site("Philly", racks("p", 16, 20), "slurm-backfill", {}, {}, limited, trace="philly_win14d.csv.gz"),
 )
 
 
@@ -105,6 +138,21 @@ def cluster_text(site: Site, truth: bool) -> str:
 def submissions(site: Site, jobs: int, seed: int) -> list[TraceRow]:
     """What the users submit."""
     draw = Random(seed)
+    if site.trace:
+        largest = sum(machine.gpus for machine in site.machines)
+        history = read_history(shared_folder() / "traces" / site.trace)
+        return [
+            row._replace(
+                spec=site.submitted(replace(row.spec, gpu_type="", duration_s=row.stated), draw),
+                wait_s=NOT_KNOWN,
+                nodes="",
+                placement="",
+                machines=0,
+                status="",
+            )
+            for row in history.rows
+            if row.spec.gpus <= largest and row.stated > 0
+        ]
     gpus = sum(machine.gpus for machine in site.machines)
     made = generate(find_recipe("venus-like"), WorkloadRequest(seed=seed, jobs=jobs, load=LOAD, gpus=gpus))
     rows = []
@@ -114,19 +162,42 @@ def submissions(site: Site, jobs: int, seed: int) -> list[TraceRow]:
     return rows
 
 
-def record(site: Site, jobs: int, seed: int, folder: Path) -> History:
-    """What happened at the site, as its accounting has it: whole seconds."""
+class Truth(NamedTuple):
+    """What happened: the record of the first half, and waits of the second under the site's policy and `dally`."""
+
+    record: History
+    next_waits_s: dict[str, tuple[float, float]]
+    days: float  # of the first half
+
+
+def truth(site: Site, jobs: int, seed: int, folder: Path) -> Truth:
+    """The site for twice as many jobs as it records."""
     folder.mkdir(parents=True)
     (folder / "truth.toml").write_text(cluster_text(site, True))
-    rows = submissions(site, jobs, seed)
+    (folder / "queues.toml").write_text(site.queues)
+    rows = submissions(site, 2 * jobs, seed)
     bare = [row._replace(spec=replace(row.spec, duration_s=None)) for row in rows]
     (folder / "jobs.csv").write_text("".join(text_of(History(bare, "duration_s", "csv", {}, {}, None), "csv")))
     scenario = Scenario(str(folder / "jobs.csv"), str(folder / "truth.toml"), site.policy, site.settings)
+    scenario = replace(scenario, queues=str(folder / "queues.toml") if site.queues else "")
     execute(scenario, out=folder / "run")
-    run = FolderRecord(folder / "run")
+    execute(replace(scenario, policy="dally", settings={}), out=folder / "other")
+    half_s = bare[len(bare) // 2].submit_s
+    first = recorded(bare, FolderRecord(folder / "run"), half_s)
+    now, then = (job_waits([FolderRecord(folder / name).jobs]) for name in ("run", "other"))
+    after = {
+        job_id: (wait_s, then[key, job_id][1])
+        for (key, job_id), (submit_s, wait_s) in now.items()
+        if submit_s >= half_s and (key, job_id) in then
+    }
+    return Truth(first, after, (half_s - bare[0].submit_s) / 86400.0)
+
+
+def recorded(bare: Sequence[TraceRow], run: FolderRecord, until_s: float) -> History:
+    """What the site's accounting has of jobs that started until then: whole seconds."""
     starts = run.events.filter(run.events["kind"] == "start").select("job_id", "time_s", "machines")
     placed = {job_id: (time_s, machines) for job_id, time_s, machines in starts.iter_rows()}
-    ran = [row for row in bare if row.job_id in placed]
+    ran = [row for row in bare if row.job_id in placed and placed[row.job_id][0] < until_s]
     return History(
         [
             row._replace(
@@ -144,7 +215,8 @@ def record(site: Site, jobs: int, seed: int, folder: Path) -> History:
 
 def ask(site: Site, jobs: int, folder: Path) -> dict[str, Any]:
     """The answer to `dally whatif` about the site's record, and the CPU seconds that it took."""
-    history = record(site, jobs, 1, folder)
+    happened = truth(site, jobs, 1, folder)
+    history = happened.record
     (folder / "sacct.txt").write_text("".join(text_of(history, "sacct")))
     (folder / "cluster.toml").write_text(cluster_text(site, False))
     began = process_time()
@@ -153,24 +225,48 @@ def ask(site: Site, jobs: int, folder: Path) -> dict[str, Any]:
     if code:
         raise SystemExit(f"{site.name}: exit code {code}")
     values: dict[str, Any] = json.loads((folder / "answer" / "whatif.json").read_text())
-    return values | {"cpu_s": process_time() - began}
+    now_s, then_s = (sum(wait[side] for wait in happened.next_waits_s.values()) for side in (0, 1))
+    return values | {
+        "cpu_s": process_time() - began,
+        "jobs": len(history.rows),
+        "days": happened.days,
+        "next_change": then_s / now_s - 1.0 if now_s else 0.0,
+    }
+
+
+def row_of(site: Site, values: dict[str, Any]) -> str:
+    """A line of the table."""
+    hidden = ":".join([site.policy, *(f"{key}={value}" for key, value in site.settings.items())])
+    hidden += ", limits" if site.queues else ""
+    found = values["calibration"]["policy"] + (", limits" if values["calibration"]["limits"] else "")
+    whole, verdict = values["fit"]["whole"], values["verdict"]
+    sizes = [abs(size["replayed_mean_s"] / max(size["recorded_mean_s"], 60.0) - 1.0) for size in whole["sizes"]]
+    [dally] = [one for one in values["questions"]["policies"] if one["policy"] == "dally"]
+    change = dally["wait_change"]
+    cells = [
+        site.name, f"{values['jobs']:,} in {values['days']:.0f} d", hidden, found,
+        f"{whole['recorded_mean_s'] / 60:.1f} min", f"{whole['replayed_mean_s'] / 60:.1f} min",
+        f"{100 * max(sizes):.0f} %", f"{verdict['level']}: {'; '.join(verdict['reasons'])}".removesuffix(": "),
+        f"{100 * change['share']:+.0f} % ({100 * change['low']:+.0f} to {100 * change['high']:+.0f})",
+        f"{100 * values['next_change']:+.0f} %", f"{values['cpu_s']:.0f} s",
+    ]  # fmt: skip
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1500)
-    jobs = parser.parse_args().jobs
-    lines = ["| site | hidden | found | mean wait, recorded | replayed | verdict |", "|---|---|---|---|---|---|"]
+    parser.add_argument("--only", default="", help="sites with these words in their names")
+    given = parser.parse_args()
+    heads = (
+        "site", "record", "hidden", "found", "mean wait", "replayed", "off by size, at most", "verdict",
+        "dally, forecast", "next half", "CPU",
+    )  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     with tempfile.TemporaryDirectory() as temporary:
-        for number, site in enumerate(SITES):
-            values = ask(site, jobs, Path(temporary) / str(number))
-            hidden = ":".join([site.policy, *(f"{key}={value}" for key, value in site.settings.items())])
-            whole, verdict = values["fit"]["whole"], values["verdict"]
-            lines.append(
-                f"| {site.name} | {hidden} | {values['calibration']['policy']} "
-                f"| {whole['recorded_mean_s'] / 60:.1f} min | {whole['replayed_mean_s'] / 60:.1f} min "
-                f"| {verdict['level']}: {'; '.join(verdict['reasons'])} |"
-            )
+        for number, site in enumerate((*SITES, *TRACES)):
+            if given.only.casefold() in site.name.casefold():
+                lines.append(row_of(site, ask(site, given.jobs, Path(temporary) / str(number))))
     print("\n".join(lines))
 
 

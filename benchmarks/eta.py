@@ -22,7 +22,7 @@ from dally import is_compiled
 from dally.benchmark.cells import DAY_S
 from dally.benchmark.tables_page import shared_folder
 from dally.live.forecast.conformal import Interval, Margins, Observation
-from dally.live.forecast.estimator import Effort, Estimator, cpu_s
+from dally.live.forecast.estimator import HORIZON_S, Effort, Estimator, cpu_s
 from dally.live.forecast.future import dump_present, quantile
 from dally.live.forecast.lifetimes import past_of
 from dally.model import FINISHED, INFINITY, NEVER
@@ -52,7 +52,7 @@ def asked_and_answered(policy: str, folder: Path) -> list[Asked]:
 def raw_of(one: Asked) -> Interval:
     """The futures' own interval."""
     low_s, middle_s, high_s = (quantile(one.starts_s, share) for share in (0.1, 0.5, 0.9))
-    return Interval(low_s, middle_s, high_s)
+    return Interval(min(low_s, HORIZON_S), middle_s, high_s)  # as `raw_interval` has it
 
 
 def told(rows: list[Asked]) -> list[Interval]:

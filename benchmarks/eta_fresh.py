@@ -52,7 +52,7 @@ def first_answers(policy: str, seed: int) -> list[Asked]:
     effort = Effort(most=20, cpu_s=INFINITY)
     rows: list[Asked] = []
     asked: set[int] = set()
-    while run.pending() or len(asked) < JOBS and simulation.now < INFINITY:
+    while run.pending() or (len(asked) < JOBS and simulation.now < INFINITY):
         began = run.step()
         for job in began:
             if int(job.index) not in asked:

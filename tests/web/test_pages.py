@@ -71,7 +71,12 @@ def test_a_start_that_is_overdue_is_not_told_as_one_ahead(desk: Desk, monkeypatc
     desk.cycle()
     now_s = desk.service.daemon.status.wall_s
     late = Eta.model_construct(
-        starts_now=False, middle_s=now_s + 60.0, low_s=now_s - 3600.0, high_s=now_s - 60.0, confidence=0.9
+        starts_now=False,
+        middle_s=now_s + 60.0,
+        low_s=now_s - 3600.0,
+        high_s=now_s - 60.0,
+        confidence=0.9,
+        calibrated=True,
     )
     monkeypatch.setattr(desk.app.state.scene, "eta", lambda _job_id: late)
     assert "<small>0 s to 0 s, 90&nbsp;%&nbsp;sure</small>" in desk.client.get(f"/jobs/{job}").text

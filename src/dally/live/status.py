@@ -14,6 +14,7 @@ from dally.live.facts import placement_of
 from dally.live.overrides import DELAY, FIRST, HOLD, Overrides
 from dally.live.reconcile.roster import Roster
 from dally.live.store.log_rows import queue_of
+from dally.live.team_status import TeamStatus, teams_of
 from dally.live.wall_clock import WallClock
 from dally.model import HELD, RUNNING, STATUS_NAMES, WAITING, Job
 from dally.policies.delay_timers import Timers
@@ -82,6 +83,7 @@ class ClusterStatus:
     timers_s: dict[int, tuple[float, ...]] = field(default_factory=dict)  # of the tuner: by GPUs, then by tier
     problems: tuple[str, ...] = ()  # of the latest cycle
     by_id: dict[str, JobStatus] = field(default_factory=dict)
+    teams: tuple[TeamStatus, ...] = ()  # parents before children; none without queues
 
 
 def status_of(
@@ -120,6 +122,7 @@ def status_of(
         timers_s=_timers(state, {line.spec.gpus for line in lines}, now),
         problems=tuple(result.problems),
         by_id={line.job_id: line for line in lines},
+        teams=teams_of(state.policy),
     )
 
 
@@ -198,6 +201,8 @@ def _state(job: Job, observed: ObservedJob, roster: Roster) -> str:
         return observed.state
     if job.status == RUNNING and observed.state == base.QUEUED:
         return base.STARTING
+    if job.status == WAITING and observed.state == base.RUNNING:  # it is to be preempted, and holds its GPUs still
+        return base.STOPPING
     if job.status == HELD and observed.state != base.HELD and roster.blocked_by(job.job_id) is not None:
         return base.BLOCKED
     return STATUS_NAMES[job.status]

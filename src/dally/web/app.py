@@ -19,11 +19,11 @@ from dally.live.assembly import Service
 from dally.live.store.database import StoreError
 from dally.web.auth.access import Access
 from dally.web.auth.middleware import AuthMiddleware, Rate
-from dally.web.dashboard import act_dialogs, login, what_if_page
+from dally.web.dashboard import act_dialogs, login, team_page, what_if_page
 from dally.web.dashboard.live_scene import LiveScene
 from dally.web.dashboard.pages import add_pages, is_page, problem_page
 from dally.web.dashboard.templating import asset_url
-from dally.web.routes import acts, cluster, health, jobs, outlook
+from dally.web.routes import acts, cluster, health, jobs, outlook, overview
 from dally.web.routes.bodies import PATTERNS
 from dally.web.site import Site
 
@@ -40,13 +40,14 @@ def make_app(service: Service, access: Access) -> FastAPI:
     """The application over a daemon."""
     app = FastAPI(title="Dally", version=__version__, description=ABOUT, openapi_url=None)
     app.state.site = Site(service)
-    for module in (jobs, acts, outlook, cluster, health):
+    for module in (jobs, acts, outlook, cluster, overview, health):
         app.include_router(module.router)
     _add_reference(app)
     app.state.tokens = access.tokens
     add_pages(app, LiveScene(app.state.site))
     app.include_router(login.router)
     app.include_router(what_if_page.router)
+    app.include_router(team_page.router)
     app.include_router(act_dialogs.router)
     app.add_middleware(AuthMiddleware, access=access, rate=Rate(service.config.requests_per_s))
     handle_problems(app)

@@ -21,6 +21,7 @@ from dally.live.store.log_rows import REPLACED, observed_of, tier_of
 from dally.live.store.schema import JOBS
 from dally.live.wall_clock import WallClock
 from dally.runs.assemble import tier_slowdowns
+from dally.web.alerts import Alerts
 from dally.web.auth.tokens import Caller
 from dally.web.metrics import Metrics
 from dally.web.routes.bodies import JobBody, job_body
@@ -91,6 +92,7 @@ class Site:
         self.cycle_s = -float("inf")  # when the latest cycle came about, of the machine's clock
         self._pages: tuple[ClusterStatus, dict[Hashable, bytes]] = (service.daemon.status, {})
         self.metrics = Metrics(service)
+        self.alerts = Alerts(service.daemon, lambda: service.clock.wall_s(service.clock.now()))
         self.one_at_a_time = threading.Lock()  # of what takes its time
         self._slowdowns: tuple[Topology, dict[tuple[str, int], dict[str, float]]] = (service.topology, {})
         service.daemon.watchers.append(self._on_cycle)

@@ -60,6 +60,19 @@ def test_first_answers_of_a_fresh_daemon_hold(factor: float) -> None:
     assert hits / questions >= 0.8
 
 
+def test_what_was_not_seen_stays_open() -> None:
+    """Others came earlier than foreseen: a job that no future starts may begin earlier, and still has no end."""
+    margins = Margins(
+        Observation(Interval(5000.0, 9000.0, 20000.0), 1000.0, None, 900.0 * turn) for turn in range(40)
+    )
+    stated = margins.interval(Interval(250000.0, INFINITY, INFINITY))
+    assert 20000.0 < stated.low_s < 250000.0
+    assert (stated.middle_s, stated.high_s) == (INFINITY, INFINITY)
+    seen_half = margins.interval(Interval(5000.0, 9000.0, INFINITY))
+    assert seen_half.middle_s < 9000.0
+    assert seen_half.high_s == INFINITY
+
+
 def test_a_burst_of_answers_is_one_lesson() -> None:
     """Thirty answers of one minute all came early: that says little of the next hour."""
     raw = Interval(300.0, 600.0, 1200.0)

@@ -64,9 +64,7 @@ def test_the_narrowest_class_that_knows_speaks() -> None:
 
 def together(first: int, count: int, at_s: float, user: str = "u") -> list[PastJob]:
     """Jobs that one user submits a minute apart."""
-    return [
-        PastJob(first + place, at_s + 60.0 * place, JobSpec(1, name="n", user=user)) for place in range(count)
-    ]
+    return [PastJob(first + place, at_s + 60.0 * place, JobSpec(1, name="n", user=user)) for place in range(count)]
 
 
 def known_as(past: PastJob) -> Job:
@@ -87,7 +85,9 @@ def test_what_ended_of_a_burst_speaks_for_the_rest() -> None:
     assert sum(duration_s == 30.0 for duration_s in after) >= 70
     alone = PastJob(2000, 90000.0, burst[0].spec)
     lifetimes.came(alone)  # a day later: no part of the burst
-    assert sum(duration_s == 30.0 for duration_s in lifetimes.draw(known_as(alone), 0.0, NEVER, 100, Random(1))) < 30
+    assert (
+        sum(duration_s == 30.0 for duration_s in lifetimes.draw(known_as(alone), 0.0, NEVER, 100, Random(1))) < 30
+    )
 
 
 def test_jobs_of_a_burst_are_long_together() -> None:

@@ -103,8 +103,10 @@ class Margins:
         low = _soft(raw.low_s) - beyond([*(score.below for score in like), *missing], self._low_level)
         high = _soft(raw.high_s) + beyond([*(score.above for score in like), *missing], self._high_level)
         middle = at + (quantile(sorted(score.off for score in like), 0.5) if self.calibrated() else 0.0)
-        return Interval(_hard(min(low, middle)), _hard(middle), _hard(max(high, middle)))
-
+        low_s, middle_s, high_s = _hard(min(low, middle)), _hard(middle), _hard(max(high, middle))
+        if raw.middle_s == INFINITY:  # it was not seen to start: errors about other jobs give it no end
+            middle_s = INFINITY
+        return Interval(low_s, middle_s, INFINITY if raw.high_s == INFINITY else high_s)
 
     def _missing(self, like: int) -> list[float]:
         """What stands for the episodes that are not there yet, each as heavy as one that is."""

@@ -12,7 +12,7 @@ from dally.cluster.topology import Topology
 from dally.engine.log import EventLog
 from dally.live.backends.base import ObservedJob, Placement
 from dally.live.store.database import Store
-from dally.live.store.schema import ACTIONS
+from dally.live.store.schema import ACTIONS, EVENTS
 from dally.model import (
     ACCEPT,
     DECISION_NAMES,
@@ -203,6 +203,16 @@ def note_outcome(store: Store, number: int, outcome: str) -> None:
     """What came of it."""
     with store.transaction() as connection:
         connection.execute(update(ACTIONS).where(ACTIONS.c.id == number).values(outcome=outcome))
+
+
+def events(
+    store: Store, job_id: str | None, kind: str | None, offset: int, limit: int
+) -> tuple[int, list[dict[str, Any]]]:
+    """How many there are of that job and kind (None: any); some, the latest first."""
+    chosen = [EVENTS.c[name] == value for name, value in (("job_id", job_id), ("kind", kind)) if value is not None]
+    total = store.rows(select(func.count().label("events")).select_from(EVENTS).where(*chosen))[0]["events"]
+    query = select(EVENTS).where(*chosen).order_by(EVENTS.c.id.desc()).offset(offset).limit(limit)
+    return int(total), store.rows(query)
 
 
 def actions(

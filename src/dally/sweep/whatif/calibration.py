@@ -109,8 +109,13 @@ def _spread(works: Works) -> float:
 
 # What clusters run, likeliest first: of two that fit alike the earlier one is taken.
 POLICIES = ("slurm-backfill", "fifo-backfill", "slurm-switches", "easy-backfill", "kueue-preferred", "fifo")
-# Settings of these that sites use, tried once the policy itself is chosen: gangs insist on their closest tier.
-VARIANTS = {name: ({"tier": "closest"},) for name in ("fifo", "fifo-backfill", "easy-backfill")}
+# Settings of these that sites use, tried for the best of them: gangs insist on their closest tier, or Slurm runs
+# with priority/basic.
+VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
+    "slurm-backfill": ({"fair_share": "0", "size": "0"},),
+    **{name: ({"tier": "closest"},) for name in ("fifo", "fifo-backfill", "easy-backfill")},
+}
+VARIED = 3  # policies, the best so far
 NETWORKS = ("normal", "slow", "congested", "fast", "")  # '' is none: places do not matter
 USUAL = "fifo-backfill"  # where the record is too short to tell: it needs no time limits
 FIRST_PART = 0.75  # of the time, to choose by; the rest is held out
@@ -144,6 +149,7 @@ class Tried:
     network: str
     misfit: float  # in the first part
     off: float  # the same as a share
+    limits: bool = False  # with those that the record shows
 
 
 @dataclass(frozen=True)
@@ -155,6 +161,7 @@ class Calibration:
     tried: list[Tried]
     evidence: NetworkEvidence | None  # None: the network was not searched for, or the record does not tell
     skipped: str  # why nothing was searched; empty: something was
+    queues: str = ""  # a file with limits that the record shows, if the replay fits better with them
 
     def other_networks(self) -> list[str]:
         """Networks that running times do not rule out, the chosen one aside."""
@@ -186,8 +193,13 @@ def calibrate(
     networks: Sequence[str],
     folder: Path,
     carry: Carry,
+    limits: str = "",
 ) -> Calibration:
-    """The best of these policies and networks; the first of each where the record cannot tell."""
+    """The best of these policies and networks; the first of each where the record cannot tell.
+
+    `limits` is a file of queues to try too. Coarse first: policies with and without it, then networks, then the
+    settings of the policies that fit best.
+    """
     recorded_s = recorded_waits(history)
     if len(policies) == len(networks) == 1:
         return Calibration(policies[0], networks[0], [], None, STATED)
@@ -198,16 +210,19 @@ def calibrate(
     search = _Search(sample, sampled_s or recorded_s, folder, carry)
     evidence = network_evidence(base, history, networks) if len(networks) > 1 else None
     likely = (evidence.possible() if evidence else []) or list(networks)
-    policy = search.best([(policy, likely[0]) for policy in policies])[0]
-    network = likely[0]
+    candidates = [Setting(one, likely[0], queues) for queues in dict.fromkeys(("", limits)) for one in policies]
+    best = search.best(candidates)
     if len(likely) > 1:
-        network = search.best([(policy, name) for name in likely])[1]
-        if network != likely[0]:
-            policy = search.best([(one, network) for one in policies])[0]
+        best = search.best([best._replace(network=name) for name in likely])
+        if best.network != likely[0]:
+            candidates = [one._replace(network=best.network) for one in candidates]
+            best = search.best(candidates)
     if len(policies) > 1:
-        policy = search.best([(one, network) for one in [policy, *variants(policy)]])[0]
+        near = [one for one in search.ordered(candidates) if one.queues == best.queues][:VARIED]
+        finer = [one._replace(policy=policy) for one in near for policy in variants(one.policy)]
+        best = search.best([best, *finer])
     record = evidence if evidence and evidence.against else None
-    return Calibration(policy, network, search.tried(), record, "")
+    return Calibration(best.policy, best.network, search.tried(), record, "", best.queues)
 
 
 def busiest(base: Scenario, history: History, folder: Path) -> tuple[Scenario, dict[str, float]]:
@@ -245,6 +260,18 @@ def usual_of(policies: Sequence[Chosen]) -> Chosen:
     return policies[0] if len(policies) == 1 else Chosen(USUAL, {})
 
 
+class Setting(NamedTuple):
+    """What a replay runs under."""
+
+    policy: Chosen
+    network: str
+    queues: str = ""
+
+    def key(self) -> tuple[str, str, str]:
+        """The same, to look it up by."""
+        return self.policy.label(), self.network, self.queues
+
+
 class _Search:
     """Replays as they are asked for, each once."""
 
@@ -253,35 +280,46 @@ class _Search:
         self._recorded_s = recorded_s
         self._folder = folder
         self._carry = carry
-        self._fitted: dict[tuple[str, str], Tried] = {}
+        self._fitted: dict[tuple[str, str, str], Tried] = {}
         self._digests: dict[str, str] = {}
 
-    def best(self, pairs: Sequence[tuple[Chosen, str]]) -> tuple[Chosen, str]:
-        """The pair whose waits fit best; where these are alike, the one whose single jobs do, then the first."""
-        self._try([pair for pair in pairs if (pair[0].label(), pair[1]) not in self._fitted])
-        fitted = [self._fitted[policy.label(), network] for policy, network in pairs]
+    def best(self, settings: Sequence[Setting]) -> Setting:
+        """The one whose waits fit best; where these are alike, the one whose single jobs do, then the first."""
+        self._try([setting for setting in settings if setting.key() not in self._fitted])
+        fitted = [self._fitted[setting.key()] for setting in settings]
         limit = math.log1p(min(one.off for one in fitted)) + CLOSE_OFF
         close = [one for one in fitted if math.log1p(one.off) <= limit]
         least = min(one.misfit for one in close)
         chosen = next(one for one in close if one.misfit <= least + ALIKE)
-        return pairs[fitted.index(chosen)]
+        return settings[fitted.index(chosen)]
+
+    def ordered(self, settings: Sequence[Setting]) -> list[Setting]:
+        """These, the best fit first; all were tried."""
+        return sorted(settings, key=lambda setting: self._fitted[setting.key()].off)
 
     def tried(self) -> list[Tried]:
         """All of them, the best fit first."""
         return sorted(self._fitted.values(), key=lambda one: one.off)
 
-    def _try(self, pairs: Sequence[tuple[Chosen, str]]) -> None:
-        runs = [self._run(policy, network) for policy, network in pairs]
+    def _try(self, settings: Sequence[Setting]) -> None:
+        runs = [self._run(setting) for setting in settings]
         if not runs:
             return
         runs = with_folders(runs, self._folder / "calibration")
         self._carry(runs)
-        for (policy, network), run in zip(pairs, runs, strict=True):
+        for setting, run in zip(settings, runs, strict=True):
             assert run.folder is not None
             first = fits_of([FolderRecord(run.folder).jobs], self._recorded_s).first
-            self._fitted[policy.label(), network] = Tried(policy.label(), network, first.misfit, first.off)
+            policy = setting.policy.label()
+            self._fitted[setting.key()] = Tried(
+                policy, setting.network, first.misfit, first.off, bool(setting.queues)
+            )
 
-    def _run(self, policy: Chosen, network: str) -> Run:
-        scenario = replace(self._base, policy=policy.name, settings=policy.settings, network=network)
-        labels = {"calibration": "replay", "policy": policy.label(), "network": network or "none"}
+    def _run(self, setting: Setting) -> Run:
+        policy = setting.policy
+        scenario = replace(self._base, policy=policy.name, settings=policy.settings, network=setting.network)
+        labels = {"calibration": "replay", "policy": policy.label(), "network": setting.network or "none"}
+        if setting.queues:
+            scenario = replace(scenario, queues=setting.queues)
+            labels |= {"limits": "as recorded"}
         return make_run(scenario, labels, self._digests)

@@ -13,6 +13,7 @@ from dally.cluster.presets import NO_NETWORK, find_preset
 from dally.cluster.spec import read_topology
 from dally.cluster.topology import Topology
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.metrics.before_after import (
     HOUR_S,
     OWNERS,
@@ -58,6 +59,7 @@ from dally.sweep.whatif.change import (
     check_sizes,
     today,
 )
+from dally.sweep.whatif.recorded_limits import RecordedLimits, queues_text, recorded_limits
 from dally.sweep.whatif.recorded_partitions import recorded_partitions
 from dally.sweep.whatif.verdict import Misplaced, judge
 from dally.traces import History
@@ -70,6 +72,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 ASSUMED_NETWORK = "normal"
+LIMITS_SEEN = (
+    "are replayed with limits of GPUs that no file states: the record fits better if each {} holds no more than "
+    "it ever did: {}"
+)
 PARTITIONS_SEEN = "are kept in the partition that the record names, on the machines that it shows of each: {}"
 NAMED = 8  # jobs that an answer names among those that lose; its replay has all
 FIGURES = {
@@ -154,7 +160,11 @@ class HistoryWhatIf:
         history, seeds = self._history, self._question.seeds
         self._keep_partitions(folder)
         base = self._before.config
-        chosen = calibrate(base, history, self._policies, self._networks, folder, carry)
+        limits, queues = self._limits_shown(folder)
+        chosen = calibrate(base, history, self._policies, self._networks, folder, carry, queues)
+        if chosen.queues and limits:
+            self._question = replace(self._question, base=replace(self._question.base, queues=chosen.queues))
+            self._notes = self._notes | {LIMITS_SEEN.format(limits.kind, limits.text()): len(history.rows)}
         before = self._before = self._today(chosen.policy, chosen.network)
         after = changed(self._change, before, folder)
         runs = both_sides(before, after, self._change, seeds, folder)
@@ -168,7 +178,8 @@ class HistoryWhatIf:
         # A machine that stays idle in the replay too, on this very cluster, says nothing of another one.
         self._places = self._places._replace(unused=len(self._unused & machines_used(runs[0])))
         held = {partition.name for partition in self._topology.partitions} | set(self._topology.gpu_types)
-        verdict = judge(fits, evidence, self._places, before.label, rows[0]["skipped"], known, held)
+        beside = replayed_beside_free(runs[0], self._topology.total_gpus())
+        verdict = judge(fits, evidence, self._places, before.label, rows[0]["skipped"], known, held, beside)
         values = self._inputs(before, after, rows) | compared
         values |= {
             "verdict": asdict(verdict),
@@ -195,11 +206,23 @@ class HistoryWhatIf:
         names = ", ".join(partition.name for partition in partitions)
         self._notes = self._notes | {PARTITIONS_SEEN.format(names): len(self._history.rows)}
 
+    def _limits_shown(self, folder: Path) -> tuple[RecordedLimits | None, str]:
+        """Limits that the record may show, and a file of queues that have them, unless the site's are given."""
+        if self._question.base.queues or len(self._policies) == 1:
+            return None, ""
+        limits = recorded_limits(recorded_jobs(self._history), self._topology.total_gpus())
+        if limits is None:
+            return None, ""
+        prepare_folder(folder)
+        write_whole(folder / "limits.toml", queues_text(limits).encode())
+        return limits, str(folder / "limits.toml")
+
     def _calibration(self, chosen: Calibration) -> dict[str, Any]:
         """What was chosen, and how that came about."""
         return {
             "policy": chosen.policy.label(),
             "network": chosen.network,
+            "limits": bool(chosen.queues),
             "searched": bool(chosen.tried),
             "skipped": chosen.skipped if self._question.search else "as --no-calibrate says",
             "policies": [policy.label() for policy in self._policies],
@@ -227,6 +250,17 @@ class HistoryWhatIf:
             "skipped": rows[0]["skipped"],
             "no_longer_fit": rows[-1]["skipped"] if self._change.changes_cluster() else 0,
         }
+
+
+def replayed_beside_free(run: Run, gpus: int) -> float:
+    """Of the jobs that waited in the replay, the share that did so while as many GPUs as they ask for were free."""
+    assert run.folder is not None
+    table = FolderRecord(run.folder).jobs.select("submit_s", "start_s", "finish_s", "gpus").drop_nulls()
+    jobs = [
+        RecordedJob(submit_s, begin_s, end_s, JobSpec(size)) for submit_s, begin_s, end_s, size in table.iter_rows()
+    ]
+    evidence = evidence_of(jobs, gpus)
+    return evidence.waited_beside_free / max(evidence.waited, 1)
 
 
 def machines_used(run: Run) -> set[str]:

@@ -13,12 +13,13 @@ from dally.cluster.links import has_links
 from dally.errors import InputError
 from dally.metrics.summary import Row, mean
 from dally.runs.folder import FolderRecord
+from dally.sweep.batch import with_folders
 from dally.sweep.policy_list import Chosen
 from dally.sweep.run import comparison_runs, trace_loads
 from dally.sweep.whatif.calibration import Carry
 from dally.sweep.whatif.change import Change
 from dally.sweep.whatif.from_history import HistoryWhatIf
-from dally.sweep.whatif.smaller import Trials, save_gpus
+from dally.sweep.whatif.smaller import Trials, changed_waits, save_gpus, waits_of
 
 CANDIDATES = ("dally", "las", "easy-backfill")
 FASTER = {"congested": "slow", "slow": "normal", "normal": "fast"}  # presets by the next better one
@@ -32,7 +33,7 @@ def three_questions(
     request: HistoryWhatIf, rows: Sequence[Row], seeds: Sequence[int], folder: Path, carry: Carry
 ) -> dict[str, Any]:
     """A better policy? Fewer GPUs for the same wait? Where is the loss? `rows` are of the answer's runs."""
-    policies = better_policy(request, rows, seeds, carry)
+    policies = better_policy(request, rows, seeds, folder / "policies", carry)
     best = min(policies, key=lambda one: float(one["jct_mean_s"]))["policy"]
     change = Change() if best == policies[0]["policy"] else Change(policy=best)
     saving = save_gpus(Trials(request, seeds, folder / "smaller", carry), change)
@@ -40,16 +41,22 @@ def three_questions(
 
 
 def better_policy(
-    request: HistoryWhatIf, rows: Sequence[Row], seeds: Sequence[int], carry: Carry
+    request: HistoryWhatIf, rows: Sequence[Row], seeds: Sequence[int], folder: Path, carry: Carry
 ) -> list[dict[str, Any]]:
-    """Today's policy, then the others, each by its means over seeds."""
+    """Today's policy, then the others, each by its means over seeds, and how its waits differ from today's."""
     before, half = request.today(), len(seeds)
-    result = [_policy(before.label, rows[:half]), _policy(CANDIDATES[0], rows[half:])]
+    today, waits = waits_of(request.runs[:half]), waits_of(request.runs[half:])
+    result = [
+        _policy(before.label, rows[:half]),
+        _policy(CANDIDATES[0], rows[half:]) | {"wait_change": changed_waits(today, waits)},
+    ]
     loads = trace_loads([before.config.trace], before.config.cluster, seeds)
     for name in CANDIDATES[1:]:
         if name != before.label:
             runs = comparison_runs(loads, [before.config.network], [Chosen(name, {})], before.config)
-            result.append(_policy(name, list(carry(runs))))
+            runs = with_folders(runs, folder)
+            one = _policy(name, list(carry(runs)))
+            result.append(one | {"wait_change": changed_waits(today, waits_of(runs))})
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import sqrt
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
 from dally.sweep.batch import with_folders
 from dally.sweep.policy_list import Chosen
-from dally.sweep.run import comparison_runs
+from dally.sweep.run import Run, comparison_runs
 from dally.sweep.whatif.calibration import Carry
 from dally.sweep.whatif.change import Change, WhatIfSide, changed
 from dally.sweep.whatif.from_history import HistoryWhatIf, on_cluster, work_traces
@@ -23,6 +24,8 @@ from dally.sweep.whatif.from_history import HistoryWhatIf, on_cluster, work_trac
 DRAWS = 400
 SURE = 0.9  # of the draws lie in the interval
 FEWEST_SPANS = 20  # of the record's time, drawn anew as a whole: jobs of one day wait together
+LONGEST_SPANS = 5
+CONGESTION = 4.0  # mean waits: no congestion is shorter
 DAY_S = 86400.0
 
 JobWaits = dict[tuple[int, str], tuple[float, float]]  # by seed and job: submitted, waited
@@ -47,8 +50,7 @@ class Trials:
         self._seeds = seeds
         self._folder = folder
         self._carry = carry
-        half = request.runs[: len(seeds)]
-        self._today = job_waits([FolderRecord(run.folder).jobs for run in half if run.folder])
+        self._today = waits_of(request.runs[: len(seeds)])
         self._traces = work_traces(self.before.config, seeds, folder)
 
     def today(self) -> ClusterTrial:
@@ -67,7 +69,7 @@ class Trials:
         runs = with_folders(runs, self._folder / "runs")
         assemble(runs[0].scenario)  # a job that fits no longer, in its partition too, is said before anything runs
         self._carry(runs)
-        waits = job_waits([FolderRecord(run.folder).jobs for run in runs if run.folder])
+        waits = waits_of(runs)
         if len(waits) < len(self._today):
             raise InputError(f"{after.label}: {len(self._today) - len(waits):,} jobs do not finish")
         pairs = [(submit_s, waits[key][1] - wait_s) for key, (submit_s, wait_s) in self._today.items()]
@@ -76,6 +78,11 @@ class Trials:
         return ClusterTrial(
             after.topology.total_gpus(), mean(ordered), quantile(ordered, 0.95), longer_s, *interval(pairs)
         )
+
+
+def waits_of(runs: Sequence[Run]) -> JobWaits:
+    """The waits of finished jobs of runs that left a folder, seed by seed."""
+    return job_waits([FolderRecord(run.folder).jobs for run in runs if run.folder])
 
 
 def job_waits(tables: Sequence[Any]) -> JobWaits:
@@ -92,20 +99,46 @@ def job_waits(tables: Sequence[Any]) -> JobWaits:
 
 def interval(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Within which the mean of the second values lies: days of the record drawn anew, with the seed 1."""
-    times = [time_s for time_s, _ in pairs]
+    return _drawn_anew([(time_s, value, 1.0) for time_s, value in pairs])
+
+
+def changed_waits(today: JobWaits, waits: JobWaits) -> dict[str, float]:
+    """By which share the mean job of both waits longer or shorter than today, with its interval.
+
+    The interval is for another time as long as the record: that varies as much as the record itself, so each end is
+    farther out by the root of two. Spans are as long as several waits, since jobs of one congestion wait together.
+    """
+    both = [(submit_s, waits[key][1], wait_s) for key, (submit_s, wait_s) in today.items() if key in waits]
+    total_s = sum(wait_s for _, _, wait_s in both)
+    if total_s <= 0.0:
+        return {}
+    ratio = sum(new_s for _, new_s, _ in both) / total_s
+    low, high = (
+        ratio * (end / ratio) ** sqrt(2.0) if ratio > 0.0 else end
+        for end in _drawn_anew(both, CONGESTION * total_s / len(both))
+    )
+    return {"share": ratio - 1.0, "low": low - 1.0, "high": high - 1.0}
+
+
+def _drawn_anew(rows: Sequence[tuple[float, float, float]], least_s: float = 1.0) -> tuple[float, float]:
+    """Within which the sum of the second values ÷ that of the third lies; the first are times."""
+    times = [time_s for time_s, _, _ in rows]
     first_s, last_s = min(times), max(times)
-    width_s = max(min(DAY_S, (last_s - first_s) / FEWEST_SPANS), 1.0)
-    spans: dict[int, list[float]] = {}
-    for time_s, value in pairs:
-        spans.setdefault(int((time_s - first_s) / width_s), []).append(value)
-    sums = [(sum(values), len(values)) for _, values in sorted(spans.items())]
+    usual_s = min(DAY_S, (last_s - first_s) / FEWEST_SPANS)
+    width_s = max(usual_s, min(least_s, (last_s - first_s) / LONGEST_SPANS), 1.0)
+    spans: dict[int, list[tuple[float, float]]] = {}
+    for time_s, above, below in rows:
+        spans.setdefault(int((time_s - first_s) / width_s), []).append((above, below))
+    sums = [(sum(above for above, _ in span), sum(below for _, below in span)) for _, span in sorted(spans.items())]
     draw = Random(1)
-    means = []
+    ratios = []
     for _ in range(DRAWS):
         drawn = draw.choices(sums, k=len(sums))
-        means.append(sum(total for total, _ in drawn) / sum(count for _, count in drawn))
-    means.sort()
-    return quantile(means, (1.0 - SURE) / 2), quantile(means, (1.0 + SURE) / 2)
+        below = sum(one for _, one in drawn)
+        if below > 0.0:
+            ratios.append(sum(one for one, _ in drawn) / below)
+    ratios.sort()
+    return quantile(ratios, (1.0 - SURE) / 2), quantile(ratios, (1.0 + SURE) / 2)
 
 
 def save_gpus(trials: Trials, change: Change) -> dict[str, Any]:

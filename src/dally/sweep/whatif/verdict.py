@@ -42,14 +42,15 @@ class Verdict:
 
 def judge(
     fits: Fits, evidence: Evidence, places: Misplaced, policy: str, too_large: int = 0, network_known: bool = True,
-    held: Collection[str] = (),
+    held: Collection[str] = (), replayed_beside_free: float = 0.0,
 ) -> Verdict:  # fmt: skip
     """The verdict on a replay under the policy in use; how fast links are may be no more than a guess.
 
-    `held`: partitions and GPU types that the replay kept jobs in.
+    `held`: partitions and GPU types that the replay kept jobs in; `replayed_beside_free`: the share of jobs that
+    wait in the replay, too, while enough GPUs are free (in other partitions, or scattered).
     """
     grave = _grave(evidence, places)
-    reasons = grave + _likely(fits, evidence, policy, too_large, held)
+    reasons = grave + _likely(fits, evidence, policy, too_large, held, replayed_beside_free)
     if fits.whole.jobs < FEWEST:
         text = f"Not checked: the trace records {fits.whole.jobs} waits. The figures below are only a simulation."
         return Verdict(DO_NOT_QUOTE if grave else UNCHECKED, text, grave, None)
@@ -98,12 +99,14 @@ def _others_needed(evidence: Evidence, places: Misplaced) -> bool:
     return places.known > 10 * places.machines and evidence.waited > FEW * evidence.jobs
 
 
-def _likely(fits: Fits, evidence: Evidence, policy: str, too_large: int, held: Collection[str]) -> list[str]:
+def _likely(
+    fits: Fits, evidence: Evidence, policy: str, too_large: int, held: Collection[str], replayed_beside_free: float
+) -> list[str]:
     """What may have drawn the replay away from the record."""
     result = []
     waited = max(evidence.waited, 1)
     shorter = fits.whole.replayed_mean_s < fits.whole.recorded_mean_s
-    if shorter and evidence.waited_beside_free > BESIDE_FREE * waited:
+    if shorter and evidence.waited_beside_free > (BESIDE_FREE + replayed_beside_free) * waited:
         share = 100 * evidence.waited_beside_free / waited
         result.append(
             f"{share:.0f} % of the jobs that waited did so while enough of its GPUs were free: the cluster may "

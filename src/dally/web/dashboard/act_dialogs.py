@@ -14,12 +14,13 @@ from pydantic import ValidationError
 from dally.live.overrides import DELAY, FIRST, HOLD, TIMER
 from dally.live.status import ClusterStatus
 from dally.report.time_text import span
-from dally.web.auth.tokens import Caller
+from dally.web.auth.tokens import USER, Caller
 from dally.web.dashboard.templating import page
 from dally.web.routes import acts
 from dally.web.routes.acts import LONGEST_WHY, Acted, Priority, Reasoned, SetDelay, SetTimer, action_page
 from dally.web.routes.bodies import JobBody
 from dally.web.routes.dependencies import AnyActor, AnyCaller, AnySite, is_operator
+from dally.web.routes.overview import event_page
 from dally.web.site import Site
 
 OF_USERS: Final = ("hold", "release", "cancel")  # of jobs that are their own
@@ -201,14 +202,22 @@ async def log(
     site: AnySite,
     caller: AnyCaller,
     at_page: Annotated[int, Query(ge=1, le=100_000, alias="page")] = 1,
+    of: Annotated[str, Query(pattern="^(people|scheduler)$")] = "people",
 ) -> HTMLResponse:
     """The page; when htmx asks, what changes of it alone."""
+    template = "_log.html" if "hx-request" in request.headers else "log.html"
+    if of == "scheduler" and caller.role != USER:
+        log_rows = await run_in_threadpool(event_page, site, None, None, ROWS * (at_page - 1), ROWS)
+        pages = max(1, -(-log_rows.total // ROWS))
+        return page(
+            request, caller, template, rows=log_rows.events, total=log_rows.total, at_page=at_page, pages=pages,
+            standing=[], of=of,
+        )  # fmt: skip
     result = await run_in_threadpool(action_page, site, caller, None, None, ROWS * (at_page - 1), ROWS)
     pages = max(1, -(-result.total // ROWS))
-    template = "_log.html" if "hx-request" in request.headers else "log.html"
     return page(
         request, caller, template, rows=result.actions, total=result.total, at_page=at_page, pages=pages,
-        standing=standing(site, caller),
+        standing=standing(site, caller), of="people",
     )  # fmt: skip
 
 

@@ -11,9 +11,10 @@ from dally.live.cycle import CycleResult
 from dally.live.status import ClusterStatus
 from dally.metrics.trends import Point, Trends
 from dally.web.auth.tokens import Caller
-from dally.web.routes.bodies import Eta, Explanation, JobBody
+from dally.web.routes.bodies import AlertBody, Eta, Explanation, JobBody
 from dally.web.routes.jobs import explain
 from dally.web.routes.outlook import eta_of
+from dally.web.routes.overview import firing
 from dally.web.site import Site, ended_jobs, visible_user
 
 
@@ -115,6 +116,10 @@ class LiveScene:
     def moment(self, wall_s: float) -> str:
         """The browser puts it into its own zone."""
         return f"{datetime.fromtimestamp(wall_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+    def alerts(self, caller: Caller) -> list[AlertBody]:
+        """As the API tells of them."""
+        return firing(self._site, caller)
 
     def watch(self, record: Callable[[set[str]], None]) -> None:
         """After every result."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dally.live.status import ClusterStatus
     from dally.metrics.trends import Point, Trends
     from dally.web.auth.tokens import Caller
-    from dally.web.routes.bodies import Eta, Explanation, JobBody
+    from dally.web.routes.bodies import AlertBody, Eta, Explanation, JobBody
 
 
 class Scene(Protocol):
@@ -76,6 +76,9 @@ class Scene(Protocol):
 
     def moment(self, wall_s: float) -> str:
         """A time of a status in words."""
+
+    def alerts(self, caller: Caller) -> list[AlertBody]:
+        """What operators are to look at now."""
 
     def watch(self, record: Callable[[set[str]], None]) -> None:
         """Be told of each cycle, in whatever thread it comes about: of which jobs something was logged."""

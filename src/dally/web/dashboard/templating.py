@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
@@ -15,6 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from dally import __version__
+from dally.cluster.formats.hostlist import fold
 from dally.report.explanation.waiting import REASONS
 from dally.report.time_text import brief
 from dally.web.auth.tokens import OPERATOR, USER, Caller
@@ -29,8 +32,9 @@ def environment() -> Environment:
         undefined=StrictUndefined,
     )  # fmt: skip
     made.filters.update(
-        inside=inside, often=often, brief=brief, when=when, path=lambda text: quote(str(text), safe="")
-    )
+        inside=inside, often=often, places=places, brief=brief, when=when,
+        path=lambda text: quote(str(text), safe=""),
+    )  # fmt: skip
     made.globals.update(version=__version__, asset=asset_url, more_pages=more_pages, reasons=REASONS)
     return made
 
@@ -38,8 +42,9 @@ def environment() -> Environment:
 def more_pages(scene: Scene, caller: Caller) -> list[tuple[str, str]]:
     """Addresses and names of the pages besides the map and the jobs."""
     whatif = [("/whatif", "What if")] if scene.is_live and caller.name and caller.role != USER else []
+    teams = [("/teams", "Teams")] if scene.is_live and caller.role != USER and scene.status(None).teams else []
     log = [("/log", "Log")] if scene.is_live else []
-    return [("/trends", "Trends"), *whatif, *log]
+    return [*teams, ("/trends", "Trends"), *whatif, *log]
 
 
 def page(request: Request, caller: Caller, template: str, cycle: int | None = None, **values: Any) -> HTMLResponse:
@@ -49,6 +54,7 @@ def page(request: Request, caller: Caller, template: str, cycle: int | None = No
     text = environment().get_template(template).render(
         scene=result, caller=caller, may_act=result.is_live and caller.role == OPERATOR, at=at_s,
         path=request.url.path, cycle=cycle, signed_in=getattr(request.state, "by_cookie", False),
+        alerts=result.alerts(caller),
         **values,
     )  # fmt: skip
     return HTMLResponse(text)
@@ -87,6 +93,22 @@ def inside(tier: str, scene: Scene) -> str:
     """Where a gang sits, by the closest tier whose one domain holds all of it."""
     last = scene.topology.tiers[-1]
     return f"across the {tier}" if tier == last else f"inside one {tier}"
+
+
+def places(placement: Mapping[str, int]) -> str:
+    """The machines of a gang as Slurm writes lists, with the GPUs on each: `rack2-m[0-3] (8 each)`."""
+    by_count: dict[int, list[str]] = {}
+    for machine, gpus in placement.items():
+        by_count.setdefault(gpus, []).append(machine)
+    return ", ".join(
+        f"{','.join(fold(sorted(names, key=_numbered)))} ({gpus}{' each' if len(names) > 1 else ''})"
+        for gpus, names in by_count.items()
+    )
+
+
+def _numbered(name: str) -> list[tuple[int, str]]:
+    """By which names with numbers are sorted: m2 before m10."""
+    return [(int(part), "") if part.isdecimal() else (0, part) for part in re.split(r"(\d+)", name)]
 
 
 def often(count: int) -> str:

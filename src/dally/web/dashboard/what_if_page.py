@@ -147,12 +147,24 @@ def _page(
     return page(
         request, caller, "whatif.html", asked=requested, problem=problem, policies=all_policies()[0], now=setup,
         deltas=[f"+1 {tiers[-2]}", f"+2 {tier_plural(tiers[-2])}", f"+4 {tier_plural(tiers[0])}", f"-1 {tiers[0]}"],
-        networks=[*PLAIN, *(name for name in PRESETS if name not in PLAIN)] if connected else [], **_shown(result),
+        networks=[*PLAIN, *(name for name in PRESETS if name not in PLAIN)] if connected else [],
+        examples=_examples(setup.policy, tiers), **_shown(result),
     )  # fmt: skip
 
 
+def _examples(policy: str, tiers: list[str]) -> list[tuple[str, dict[str, str]]]:
+    """Questions that every operator has, each with the fields of the form."""
+    other = "dally" if policy != "dally" else "fifo-backfill"
+    domain = tiers[-2]
+    return [
+        (f"Would jobs wait less under {other}?", {"policy": other}),
+        (f"What would one {domain} more bring?", {"cluster_delta": f"+1 {domain}"}),
+        (f"What would one {tiers[0]} less cost?", {"cluster_delta": f"-1 {tiers[0]}"}),
+    ]
+
+
 def _piece(request: Request, caller: Caller, result: WhatIf | None, problem: str = "") -> HTMLResponse:
-    return page(request, caller, "_whatif.html", problem=problem, **_shown(result))
+    return page(request, caller, "_whatif.html", problem=problem, examples=[], **_shown(result))
 
 
 def _gone(request: Request, site: Site, caller: Caller) -> HTMLResponse:

@@ -34,7 +34,7 @@ from dally.web.dashboard.pages import add_pages
 from dally.web.dashboard.templating import moment_of
 from dally.web.replay.replay_status import StatusHistory
 from dally.web.replay.run_trends import RunTrends
-from dally.web.routes.bodies import Eta, Explanation, HistoryEntry, JobBody, job_body
+from dally.web.routes.bodies import AlertBody, Eta, Explanation, HistoryEntry, JobBody, job_body
 
 PROFILE: Final = 240  # spans of the whole run
 MOST_CACHED: Final = 8  # a page asks for the same moment several times
@@ -172,6 +172,10 @@ class ReplayScene:
     def when(self, at_s: float) -> str:
         """A moment of the run in words."""
         return run_stamp(self.run, at_s).partition(" (")[0]
+
+    def alerts(self, caller: Caller) -> list[AlertBody]:
+        """None: it is over."""
+        return []
 
     def watch(self, record: Callable[[set[str]], None]) -> None:
         """Nothing happens any more."""

@@ -430,3 +430,64 @@ class Health(Body):
     """Whether it works."""
 
     status: str
+
+
+class AlertBody(Body):
+    """A rule that holds, as Prometheus would alert of it."""
+
+    name: str
+    severity: Literal["critical", "warning"]
+    summary: str
+    details: Text = Field(description="What is the matter; for operators.")
+    since_s: float
+
+
+class AlertsBody(Body):
+    """The gravest first; none: all is well."""
+
+    alerts: list[AlertBody]
+
+
+class TeamBody(Body):
+    """A queue. GPUs of all types together."""
+
+    path: Text
+    depth: int = Field(description="0: below no other queue.")
+    guarantee: float
+    limit: float | None = Field(description="Null: none over all types.")
+    held: int
+    due: float = Field(description="Of what it holds and asks for.")
+    waiting_gpus: int
+    used_gpu_h: float = Field(description="Past use, which decays with the half-life.")
+    weight: float
+    leaf: bool
+    borrowed: float = Field(description="GPUs held above the guarantee.")
+    lent: float = Field(description="GPUs of the guarantee that it does not hold.")
+
+
+class TeamsBody(Body):
+    """Parents before children."""
+
+    at_s: float
+    queues: list[TeamBody]
+
+
+class EventBody(Body):
+    """Something that the scheduler did, or that happened to a job or a machine."""
+
+    id: int
+    at_s: float
+    kind: str
+    job_id: Text
+    machine: Text
+    tier: Text
+    machines: Text = Field(description="Where, as Slurm writes lists of machines.")
+    reason: Text
+
+
+class EventPage(Body):
+    """Some events, the latest first."""
+
+    total: int
+    offset: int
+    events: list[EventBody]

@@ -103,7 +103,7 @@ def eta_of(job_id: str, result: Forecast, clock: WallClock) -> Eta:
 def overseer(caller: AnyCaller) -> Caller:
     """Who asks, if all jobs are his business: the answer names them."""
     if caller.role == USER:
-        raise HTTPException(403, "what-ifs need a role that sees all jobs")
+        raise HTTPException(403, "this needs a role that sees all jobs")
     return caller
 
 

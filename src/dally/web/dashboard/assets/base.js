@@ -1,6 +1,7 @@
 // What every page has: the stream of cycles, figures at the top, clocks, the theme.
 
 import "./hold_still.js";
+import "./table_csv.js";
 
 const body = document.body;
 export const isLive = body.dataset.live === "yes";
@@ -186,7 +187,10 @@ function showClocks(root = document) {
   }
 }
 
-const CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+// 2026-03-01 14:05:09 everywhere; the zone stands once, at the bottom of the page.
+const CLOCK = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
+const ZONE = document.getElementById("zone");
+if (ZONE) ZONE.textContent = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 function showTimes(root = document) {
   for (const place of root.querySelectorAll("time[datetime]:not([title])")) {

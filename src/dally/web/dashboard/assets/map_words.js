@@ -4,7 +4,7 @@ import { DOWN, DRAINING, UP } from "./map_state.js";
 import { jobAt } from "./map_pick.js";
 
 const LISTED = 5;  // jobs on a card
-const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const DATE = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "short" });
 const DATED_S = 1e8;  // clocks of replays start near 1970: no date then
 
 export const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;

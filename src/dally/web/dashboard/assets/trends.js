@@ -26,7 +26,7 @@ let loaded_ms = 0;
 const replay = document.getElementById("replay");
 const dated = !replay || replay.dataset.epoch !== "";
 const zone = replay?.dataset.zone || undefined;
-const CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short", timeZone: zone });
+const CLOCK = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "short", timeZone: zone });
 const two = (number) => String(number).padStart(2, "0");
 
 function words(wall_s) {
