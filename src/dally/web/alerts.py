@@ -118,8 +118,8 @@ class Alerts:
     def _look(self) -> tuple[float, dict[str, str]]:
         """The moment, and what is the matter by name of the rule."""
         now_s, status = self._wall_s(), self._daemon.status
-        found = {rule.name: rule.holds(status, self._daemon, now_s) for rule in RULES if rule.holds is not None}
-        details = {name: text for name, text in found.items() if text}
+        checked = {rule.name: rule.holds(status, self._daemon, now_s) for rule in RULES if rule.holds is not None}
+        details = {name: text for name, text in checked.items() if text}
         with self._lock:
             self._since_s = {name: self._since_s.get(name, now_s) for name in details}
         return now_s, details

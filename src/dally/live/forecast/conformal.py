@@ -43,7 +43,7 @@ class Observation:
     raw: Interval
     wait_s: float
     stated: Interval | None = None  # None: the job still waits
-    asked_s: float = 0.0
+    requested_s: float = 0.0
 
 
 class Score(NamedTuple):
@@ -119,7 +119,7 @@ class Margins:
 def _score(observation: Observation) -> Score:
     wait, middle = _soft(observation.wait_s), _soft(observation.raw.middle_s)
     low, high = _soft(observation.raw.low_s), _soft(observation.raw.high_s)
-    return Score(middle, low - wait, wait - high, wait - middle, int(observation.asked_s // EPISODE_S))
+    return Score(middle, low - wait, wait - high, wait - middle, int(observation.requested_s // EPISODE_S))
 
 
 def beyond(scores: list[float], level: float) -> float:

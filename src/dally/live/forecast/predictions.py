@@ -91,8 +91,8 @@ def latest_observations(store: Store) -> list[Observation]:
 
 def calibration(store: Store, wall_s: Callable[[float], float]) -> list[CalibrationDay]:
     """Day by day (UTC), the latest first, as far as the latest answers go back."""
-    told = PREDICTIONS.c
-    columns = select(told.job_id, told.asked_s, told.told, told.raw, told.wait_s)
+    at = PREDICTIONS.c
+    columns = select(at.job_id, at.asked_s, at.told, at.raw, at.wait_s)
     query = columns.where(PREDICTIONS.c.wait_s.is_not(None)).order_by(PREDICTIONS.c.asked_s.desc()).limit(MOST_READ)
     days: dict[str, list[Answered]] = {}
     rows = list(store.tuples(query))

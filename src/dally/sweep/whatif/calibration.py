@@ -210,7 +210,9 @@ def calibrate(
     search = _Search(sample, sampled_s or recorded_s, folder, carry)
     evidence = network_evidence(base, history, networks) if len(networks) > 1 else None
     likely = (evidence.possible() if evidence else []) or list(networks)
-    candidates = [Setting(one, likely[0], queues) for queues in dict.fromkeys(("", limits)) for one in policies]
+    candidates = [
+        ReplaySetting(one, likely[0], queues) for queues in dict.fromkeys(("", limits)) for one in policies
+    ]
     best = search.best(candidates)
     if len(likely) > 1:
         best = search.best([best._replace(network=name) for name in likely])
@@ -260,7 +262,7 @@ def usual_of(policies: Sequence[Chosen]) -> Chosen:
     return policies[0] if len(policies) == 1 else Chosen(USUAL, {})
 
 
-class Setting(NamedTuple):
+class ReplaySetting(NamedTuple):
     """What a replay runs under."""
 
     policy: Chosen
@@ -283,7 +285,7 @@ class _Search:
         self._fitted: dict[tuple[str, str, str], Tried] = {}
         self._digests: dict[str, str] = {}
 
-    def best(self, settings: Sequence[Setting]) -> Setting:
+    def best(self, settings: Sequence[ReplaySetting]) -> ReplaySetting:
         """The one whose waits fit best; where these are alike, the one whose single jobs do, then the first."""
         self._try([setting for setting in settings if setting.key() not in self._fitted])
         fitted = [self._fitted[setting.key()] for setting in settings]
@@ -293,7 +295,7 @@ class _Search:
         chosen = next(one for one in close if one.misfit <= least + ALIKE)
         return settings[fitted.index(chosen)]
 
-    def ordered(self, settings: Sequence[Setting]) -> list[Setting]:
+    def ordered(self, settings: Sequence[ReplaySetting]) -> list[ReplaySetting]:
         """These, the best fit first; all were tried."""
         return sorted(settings, key=lambda setting: self._fitted[setting.key()].off)
 
@@ -301,7 +303,7 @@ class _Search:
         """All of them, the best fit first."""
         return sorted(self._fitted.values(), key=lambda one: one.off)
 
-    def _try(self, settings: Sequence[Setting]) -> None:
+    def _try(self, settings: Sequence[ReplaySetting]) -> None:
         runs = [self._run(setting) for setting in settings]
         if not runs:
             return
@@ -315,7 +317,7 @@ class _Search:
                 policy, setting.network, first.misfit, first.off, bool(setting.queues)
             )
 
-    def _run(self, setting: Setting) -> Run:
+    def _run(self, setting: ReplaySetting) -> Run:
         policy = setting.policy
         scenario = replace(self._base, policy=policy.name, settings=policy.settings, network=setting.network)
         labels = {"calibration": "replay", "policy": policy.label(), "network": setting.network or "none"}
