@@ -91,7 +91,12 @@ def test_what_is_not_seen_is_left_open() -> None:
     short = Effort(fewest=1, most=3, horizon_s=20.0, cpu_s=INFINITY)
     found = answer(Estimator(), world.content(), Question((1,), effort=short))
     told = forecast_of(found, 1, Margins(), world.state.cluster.topology.tiers)
-    assert (told.low_s, told.middle_s, told.high_s, told.seen) == (20.0, None, None, 0.0)
+    assert (told.low_s, told.middle_s, told.high_s, told.seen) == (
+        0.0,
+        None,
+        None,
+        0.0,
+    )  # not before 20 s, and wide as nothing is calibrated yet
 
 
 def test_waiting_pays_from_so_much_work_on() -> None:

@@ -104,8 +104,8 @@ class Margins:
         high = _soft(raw.high_s) + beyond([*(score.above for score in like), *missing], self._high_level)
         middle = at + (quantile(sorted(score.off for score in like), 0.5) if self.calibrated() else 0.0)
         low_s, middle_s, high_s = _hard(min(low, middle)), _hard(middle), _hard(max(high, middle))
-        if raw.middle_s == INFINITY:  # it was not seen to start: errors about other jobs give it no end
-            middle_s = INFINITY
+        if raw.middle_s == INFINITY or not self.calibrated():  # errors about other jobs give a start no end
+            middle_s = raw.middle_s
         return Interval(low_s, middle_s, INFINITY if raw.high_s == INFINITY else high_s)
 
     def _missing(self, like: int) -> list[float]:
