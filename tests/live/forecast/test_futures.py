@@ -50,6 +50,7 @@ def test_a_line_of_known_durations_has_a_known_answer() -> None:
     assert [world.ask(number).middle_s for number in (1, 2, 3)] == [100.0, 150.0, 180.0]
     found = world.ask(3)
     assert (found.middle_s, found.futures) == (180.0, 10)
+    assert found.high_s is not None
     assert found.low_s < 180.0 < found.high_s  # all futures say 180 s; how well they hold is not known yet
     assert not found.calibrated
 
