@@ -1,6 +1,7 @@
 """A day's mix of jobs on a real Slurm, compressed to minutes: Dally against Slurm's own backfill on the same jobs.
 
-usage: python -m benchmarks.slurm_day [--jobs 600] [--minutes 2.5] [--policy las] [--seed 1] [--only dally|slurm]
+usage: python -m benchmarks.slurm_day [--jobs 600] [--minutes 2.5] [--policy las] [--seed 1] [--slow 1]
+                                   [--only dally|slurm]
 
 A private cluster on this machine (tests/live/slurm_day_site.py): three partitions, features, two types of GPU, two
 reservations, licences, and limits of QOS and accounts by slurmdbd. One job in five is odd: blocked by limits,
@@ -85,7 +86,10 @@ HEAD: Final = (
 class Day:
     """One day under one scheduler."""
 
-    def __init__(self, site: SlurmDaySite, folder: Path, jobs: Sequence[DayJob], name: str) -> None:
+    def __init__(
+        self, site: SlurmDaySite, folder: Path, jobs: Sequence[DayJob], name: str, slow: float = 1.0
+    ) -> None:
+        self._slow = slow
         self._site, self._user = site, User(site)
         self._folder = folder / name
         self._folder.mkdir()
@@ -111,7 +115,7 @@ class Day:
                     releases.append((job.release_s, number))
             last_s = time.time()
             self._sleep_until(began_s + max((at_s for at_s, _ in releases), default=0.0), releases, began_s)
-        until_s = time.time() + LONGEST_S
+        until_s = time.time() + LONGEST_S * self._slow
         while time.time() < until_s and self._left():
             time.sleep(1.0)
         self._read(began_s, last_s)
@@ -220,11 +224,17 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=2.5, help="of arrivals")
     parser.add_argument("--policy", default="las")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--slow",
+        type=float,
+        default=1.0,
+        help="all times are so much longer: less hangs on how fast the machine is",
+    )
     parser.add_argument("--only", choices=("dally", "slurm"))
     given = parser.parse_args()
     if missing_for_a_site():
         raise SystemExit(f"not installed: {', '.join(missing_for_a_site())}")
-    jobs = day_of(given.jobs, given.seed, given.minutes * 60.0)
+    jobs = day_of(given.jobs, given.seed, given.minutes * 60.0, given.slow)
     print(f"{given.jobs} jobs, {sum(job.tasks for job in jobs if job.odd)} of them odd, policy {given.policy}")
     print(HEAD, flush=True)
     outcomes = []
@@ -235,10 +245,10 @@ def main() -> None:
             folder = Path(text)
             folder.chmod(0o755)
             if name == "slurm":
-                outcomes.append(Day(site, folder, jobs, name).run())
+                outcomes.append(Day(site, folder, jobs, name, given.slow).run())
             else:
                 with dally_serves(site, folder, given.policy):
-                    outcomes.append(Day(site, folder, jobs, name).run())
+                    outcomes.append(Day(site, folder, jobs, name, given.slow).run())
                 keep = os.environ.get("KEEP_LOG")
                 if keep:
                     Path(keep).write_bytes((folder / "daemon.log").read_bytes())

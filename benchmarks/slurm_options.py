@@ -4,8 +4,10 @@ usage: python -m benchmarks.slurm_options [--only TEXT]
 
 A private cluster on this machine (tests/live/slurm_site.py): three partitions, features, two types of GPU, two
 reservations, licences, and limits of a QOS and an account by slurmdbd. Each row submits a job as an ordinary user,
-runs the daemon's cycles until the job runs or is blocked, and compares. Afterwards the cluster is rolled back.
-Needs root and Debian's slurmctld, slurmd, slurm-client, munge, slurmdbd and mariadb-server; takes two minutes.
+runs the daemon's cycles until the job runs or is blocked, and compares. Then all of them are submitted once more
+while no partition is up, begun by Dally in vain, and rolled back: Slurm must show each as if Dally had never been,
+and run it.
+Needs root and Debian's slurmctld, slurmd, slurm-client, munge, slurmdbd and mariadb-server; takes three minutes.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import tempfile
 from pathlib import Path
 
 from tests.live.slurm_option_rows import ROWS, OptionBench, report
+from tests.live.slurm_rollback_rows import RollbackBench
 from tests.live.slurm_site import missing_for_a_site, slurm_site
 
 
@@ -28,8 +31,11 @@ def main() -> None:
     rows = [row for row in ROWS if given.only in row.options]
     with slurm_site() as site, tempfile.TemporaryDirectory() as folder:
         outcomes = OptionBench(site, Path(folder)).run(rows)
-    print(report(outcomes))
-    sys.exit(0 if all(outcome.fine for outcome in outcomes) else 1)
+        print(report(outcomes), flush=True)
+        print("\nRolled back:\n")
+        restored = RollbackBench(site, Path(folder)).run(rows)
+    print(report(restored))
+    sys.exit(0 if all(outcome.fine for outcome in outcomes + restored) else 1)
 
 
 if __name__ == "__main__":

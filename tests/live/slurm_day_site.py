@@ -92,14 +92,14 @@ ODD = (
 )
 
 
-def day_of(jobs: int, seed: int, arrivals_s: float, odd_share: float = 0.2) -> list[DayJob]:
-    """So many jobs, tasks of arrays counted each, in the order in which they come."""
+def day_of(jobs: int, seed: int, arrivals_s: float, slow: float = 1.0, odd_share: float = 0.2) -> list[DayJob]:
+    """So many jobs, tasks of arrays counted each, in their order; `slow`: all times are so much longer."""
     chance = random.Random(seed)
     result: list[DayJob] = []
     count = 0
     while count < jobs:
-        at_s = arrivals_s * count / jobs
-        job = _odd(chance, at_s) if chance.random() < odd_share else _plain(chance, at_s)
+        at_s = slow * arrivals_s * count / jobs
+        job = _odd(chance, at_s, slow) if chance.random() < odd_share else _plain(chance, at_s, slow)
         result.append(job)
         count += job.tasks
     return result
@@ -116,23 +116,24 @@ def _limit(seconds: float) -> str:
     return str(max(1, round(seconds * 3.0 / 60.0)) + 1)
 
 
-def _plain(chance: random.Random, at_s: float) -> DayJob:
-    gpus, seconds = chance.choices((1, 2, 4, 8, 16, 32), (30, 20, 20, 16, 10, 4))[0], _seconds(chance)
+def _plain(chance: random.Random, at_s: float, slow: float) -> DayJob:
+    gpus, seconds = chance.choices((1, 2, 4, 8, 16, 32), (30, 20, 20, 16, 10, 4))[0], slow * _seconds(chance)
     where = chance.choice(PLAIN) if gpus < 32 else PLAIN[0]
     nodes = max(1, gpus // 8)
     asks = ("-N", str(nodes), f"--gres=gpu:{gpus // nodes}", "-t", _limit(seconds))
     return DayJob(_with_memory((*where, *asks)), at_s, seconds, gpus=gpus)
 
 
-def _odd(chance: random.Random, at_s: float) -> DayJob:
+def _odd(chance: random.Random, at_s: float, slow: float) -> DayJob:
     name, options, gpus = chance.choice(ODD)
-    seconds = min(12.0, _seconds(chance))
-    asks = tuple(option.format(later=chance.randint(20, 60)) for option in options)
+    seconds = slow * min(12.0, _seconds(chance))
+    asks = tuple(option.format(later=round(slow * chance.randint(20, 60))) for option in options)
     stated = any("gres" in option for option in asks[:2]) or not gpus
     words = (*(() if stated else (f"--gres=gpu:{gpus}",)), "-t", _limit(seconds), *asks)
     return DayJob(
         _with_memory(words), at_s, seconds, name, gpus, 4 if "array" in name else 1, name == "dependency",
-        at_s + 30.0 if name == "held for a while" else -1.0, name not in ("held for ever", "impossible features"),
+        at_s + 30.0 * slow if name == "held for a while" else -1.0,
+        name not in ("held for ever", "impossible features"),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from dally.live.backends.base import Placement
 from dally.live.backends.slurm.job_mark import number_in, with_mark
 from dally.live.backends.slurm.job_record import JobRecord, number, text_of
 from dally.live.backends.slurm.job_request import NEEDED_MEMORY, gpu_kind, gpus_in, needed_memory_mb
-from dally.live.backends.slurm.original import COMPLETE, MOST_NODES, original_of
+from dally.live.backends.slurm.original import COMPLETE, MOST_NODES, original_of, shows_as_it_came
 
 
 class Shape(NamedTuple):
@@ -65,7 +65,7 @@ def update_arguments(record: JobRecord, shape: Shape, placement: Placement, any_
 def _same_shape(record: JobRecord, original: Mapping[str, str], placement: Placement) -> list[str]:
     """The number of nodes where it was open, and how many GPUs each of them has where only a total was stated."""
     count, even = len(placement), len(set(placement.values())) == 1
-    changed = record.mark is not None and COMPLETE in record.mark  # an earlier start may have left something else
+    changed = not shows_as_it_came(record)  # an earlier start may have left something else
     parts = []
     if changed or count != number_in(original, "nodes") or (number_in(original, MOST_NODES) or count) != count:
         parts.append(f"NumNodes={count}-{count}")

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from dally.live.backends.slurm.job_mark import number_in
 from dally.live.backends.slurm.job_record import JobRecord, number, text_of
+from dally.live.backends.slurm.left_alone import gres_items
 
 
 class JobSetting(NamedTuple):
@@ -48,11 +49,27 @@ def original_of(record: JobRecord) -> dict[str, str]:
     return shown | {MOST_NODES: str(number(record.row.get("max_nodes")))}
 
 
-def restoring(record: JobRecord) -> list[str]:
-    """The settings that make the job what it was; none: it is."""
+def shows_as_it_came(record: JobRecord) -> bool:
+    """Whether its nodes and tasks are as they were; of a requeued job that is not known."""
+    original = original_of(record)
+    names = ("nodes", "tasks", "pernode")
+    same = all(original[one.name] == _shown(record.row, one) for one in SETTINGS if one.name in names)
+    most = number_in(original, MOST_NODES) or 0
+    return same and most == number(record.row.get("max_nodes")) and not number(record.row.get("restart_cnt"))
+
+
+def restoring(record: JobRecord, machine_gpus: int) -> list[str]:
+    """The settings that make the job what it was; none: it is. `machine_gpus`: of the largest that it may use."""
     if record.mark is None or COMPLETE not in record.mark:
         return []
-    return list(_restoring(record, original_of(record)))
+    original = original_of(record)
+    total = sum(item.number for item in gres_items(original["perjob"]) if item.name == "gpu")
+    if (
+        total and machine_gpus and not original["pernode"]
+    ):  # once it had GPUs by node, Slurm no longer works this out
+        least = max(number_in(original, "nodes") or 1, -(-total // machine_gpus))
+        original |= {"nodes": str(least)}
+    return list(_restoring(record, original))
 
 
 def _restoring(record: JobRecord, original: dict[str, str]) -> Iterator[str]:

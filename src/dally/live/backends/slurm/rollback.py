@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dally.cluster.formats.node_gpus import gres_gpus
 from dally.live.backends.base import BackendError
 from dally.live.backends.slurm.job_mark import number_in, without_mark
 from dally.live.backends.slurm.job_record import HELD_BY_OPERATOR, NEVER_S, JobRecord, number, whole_records
-from dally.live.backends.slurm.original import restoring
+from dally.live.backends.slurm.original import original_of, restoring
 from dally.live.backends.slurm.preempter import finish_paused
 from dally.live.backends.slurm.tools import Tools
 
@@ -48,13 +49,13 @@ class Remaining:
     waits: bool  # if not, it runs, and goes back once it has ended or waits again
 
 
-def restoration_of(record: JobRecord, now_s: float) -> Restoration:
-    """Of a job that waits and has our mark."""
+def restoration_of(record: JobRecord, now_s: float, machine_gpus: int) -> Restoration:
+    """Of a job that waits and has our mark; `machine_gpus`: of the largest machine of its partitions."""
     row, mark = record.row, record.mark
     begin_s = number_in(mark, "begin") or 0
     held_by_user = number(row.get("eligible_time")) >= NEVER_S
     held_by_operator = row.get("state_reason") == HELD_BY_OPERATOR
-    settings = restoring(record)
+    settings = restoring(record, machine_gpus)
     if held_by_user:
         settings.append(f"StartTime={_moment(begin_s) if begin_s > now_s else 'now'}")
     release = not (held_by_user or held_by_operator or record.released)
@@ -83,8 +84,21 @@ class Rollback:
     def plan(self) -> list[Restoration]:
         """What is to be done, in the order in which the jobs came."""
         now_s = time.time()
-        waiting = [restoration_of(record, now_s) for record in self._marked() if record.pending]
+        marked = [record for record in self._marked() if record.pending]
+        largest = self._largest() if marked else {}
+        waiting = []
+        for record in marked:
+            names = original_of(record)["partition"].split(",")
+            waiting.append(restoration_of(record, now_s, max((largest.get(name, 0) for name in names), default=0)))
         return sorted(waiting, key=lambda one: (one.submit_s, one.job_id))
+
+    def _largest(self) -> dict[str, int]:
+        """GPUs of the largest machine of each partition."""
+        result: dict[str, int] = {}
+        for node in self._tools.nodes():
+            for name in node.get("partitions") or ():
+                result[name] = max(result.get(name, 0), gres_gpus(str(node.get("gres") or "")))
+        return result
 
     def carry_out(self, plan: Sequence[Restoration]) -> list[str]:
         """Settings first, then releases, and the mark last: a job keeps it until all else is done. What failed."""
