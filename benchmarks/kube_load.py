@@ -1,10 +1,12 @@
 """The Kubernetes backend under load, on a real API server: CPU of a cycle, pods bound a second, memory.
 
-usage: python -m benchmarks.kube_load [--nodes 1000] [--gangs 3500] [--pods 8000] [--seconds 60]
+usage: python -m benchmarks.kube_load [--nodes 1000] [--gangs 3500] [--pods 8000] [--seconds 60] [--quiet-seconds 30]
 
 Needs the bundle ../shared/kubernetes. Nodes have 8 GPUs, pods ask for 8 and end after 20 to 60 s, so that gangs
 start all the time. With the defaults more than 2,000 gangs of 5,000 pods wait throughout. CPU is that of the whole
-process: watches, books, policy, store, bindings; the kubelet is another process.
+process: watches, books, policy, store, bindings; the kubelet is another process. Before the kubelet begins, nothing
+changes: `--quiet-seconds` of cycles are taken once all is told, and their requests to the server counted, besides the
+two of the lease every 1.5 s.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from tests.live.kube_cluster import BUNDLE, PODS, KubeCluster, kube_cluster, pod
 
@@ -105,6 +108,17 @@ class Timed(KubernetesBackend):
     """Knows how long it took to bind."""
 
     spent_s = 0.0
+    requests = 0
+
+    def count_requests(self) -> None:
+        """From now on."""
+        plain = self.api.call
+
+        def counted(*parts: Any, **more: Any) -> Any:
+            self.requests += 1
+            return plain(*parts, **more)
+
+        self.api.call = counted  # type: ignore[method-assign]
 
     def start(self, orders: Sequence[StartOrder], term: int) -> list[str]:
         began_s = time.monotonic()
@@ -123,9 +137,11 @@ def load(kube: KubeCluster, folder: Path, given: argparse.Namespace) -> None:
     bound = pods_of(scheduler.run_cycle())
     print(f"first cycle: {bound} of {given.pods} pods bound in {backend.spent_s:.1f} s, "
           f"{bound / backend.spent_s:.0f} a second; {time.process_time() - cpu_s:.1f} s CPU in all")  # fmt: skip
+    if given.quiet_seconds:
+        quiet(scheduler, backend, given.quiet_seconds)
     kubelet = subprocess.Popen([sys.executable, str(BUNDLE / "fakekubelet.py"), kube.config])
     try:
-        cycles(scheduler, backend, given.seconds)
+        cycles(scheduler, backend, given.seconds, "under load")
     finally:
         kubelet.kill()
         kubelet.wait()
@@ -133,12 +149,26 @@ def load(kube: KubeCluster, folder: Path, given: argparse.Namespace) -> None:
     store.close()
 
 
+def quiet(scheduler: Scheduler, backend: Timed, seconds: float) -> None:
+    """While nothing changes: what a cycle takes, and how often the server is asked for something."""
+    backend.count_requests()
+    while True:  # until all that is new is told
+        before = backend.requests
+        cycles(scheduler, backend, 10.0, "telling what is new")
+        if backend.requests - before < 20:
+            break
+    before, began_s = backend.requests, time.monotonic()
+    cycles(scheduler, backend, seconds, "quiet")
+    rate = (backend.requests - before) / (time.monotonic() - began_s)
+    print(f"quiet: {rate:.2f} requests a second besides the lease's 1.33")
+
+
 def pods_of(result: CycleResult) -> int:
     """Pods that were started in a cycle, each on a node of its own."""
     return sum(len(row["placement"] or {}) for row in result.log if row["kind"] == "start")
 
 
-def cycles(scheduler: Scheduler, backend: KubernetesBackend, seconds: float) -> None:
+def cycles(scheduler: Scheduler, backend: KubernetesBackend, seconds: float, what: str) -> None:
     """As the daemon takes them; what they took."""
     reasons = WaitRecords(scheduler.roster.topology.tiers)
     cpus: list[float] = []
@@ -159,7 +189,7 @@ def cycles(scheduler: Scheduler, backend: KubernetesBackend, seconds: float) -> 
     waiting = sum(line.state == "waiting" for line in status.jobs)
     cpus.sort()
     third = len(sizes) // 3
-    print(f"{len(cpus)} cycles, {started} more pods started, {waiting} gangs wait at the end")
+    print(f"{what}: {len(cpus)} cycles, {started} more pods started, {waiting} gangs wait at the end")
     print(f"CPU of a cycle: p50 {cpus[len(cpus) // 2]:.2f} s, p99 {cpus[int(len(cpus) * 0.99)]:.2f} s")
     print(f"memory: {max(sizes[:third]):.0f} MB in the first third, {max(sizes[-third:]):.0f} MB in the last")
 
