@@ -167,6 +167,13 @@ def test_sizes_that_controllers_state() -> None:
     assert size_of("Job", {"template": template}) == 1
     specs = {"Master": {"template": template}, "Worker": {"replicas": 3, "template": template}}
     assert size_of("PyTorchJob", {"pytorchReplicaSpecs": specs}) == 4
+    cpu: dict[str, Any] = {"spec": {"containers": [{}]}}
+    group = {"size": 4, "workerTemplate": template}
+    assert size_of("LeaderWorkerSet", {"leaderWorkerTemplate": group}) == 4
+    assert size_of("LeaderWorkerSet", {"leaderWorkerTemplate": {**group, "leaderTemplate": cpu}}) == 3
+    workers = [{"replicas": 2, "numOfHosts": 3, "template": template}, {"replicas": 5, "template": cpu}]
+    assert size_of("RayCluster", {"headGroupSpec": {"template": cpu}, "workerGroupSpecs": workers}) == 6
+    assert size_of("RayCluster", {"headGroupSpec": {"template": template}, "workerGroupSpecs": workers}) == 7
     assert size_of("TFJob", {"tfReplicaSpecs": {"PS": {"replicas": 2, "template": {}}}}) is None
 
 

@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -153,6 +153,7 @@ def test_no_other_right_is_used(site: Site) -> None:
     assert not refused
     granted = {right for role in RIGHTS for right in role}
     idle = {("get", "kubeflow.org", "pytorchjobs"), ("get", "kubeflow.org", "mpijobs")}
+    idle |= {("get", "ray.io", "rayclusters"), ("get", "leaderworkerset.x-k8s.io", "leaderworkersets")}
     idle |= {("get", "jobset.x-k8s.io", "jobsets"), ("patch", "", "pods"), ("delete", "", "pods")}
     idle |= {("get", "", "persistentvolumeclaims"), ("patch", "", "persistentvolumeclaims")}
     idle |= {("get", "", "persistentvolumes"), ("get", "storage.k8s.io", "storageclasses")}
@@ -217,7 +218,7 @@ def define(kube: KubeCluster, group: str, version: str, kind: str) -> str:
 
 
 def test_gangs_of_other_controllers(site: Site) -> None:
-    """Pods as the operators of PyTorchJob, MPIJob and JobSet make them; a pod without GPUs goes with its gang."""
+    """Pods as the operators of these kinds make them; a pod without GPUs goes with its gang."""
     kube = site.kube
     example = yaml.safe_load((ROOT / "deploy/kubernetes/pytorchjob.yaml").read_text())
     template = example["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
@@ -225,7 +226,9 @@ def test_gangs_of_other_controllers(site: Site) -> None:
     roles_of_mpi = {"Launcher": {"template": launcher}, "Worker": {"replicas": 2, "template": template}}
     mpi = {"mpiReplicaSpecs": roles_of_mpi}
     set_spec = {"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 2, "template": template}}}]}
+    ray = {"headGroupSpec": {"template": launcher}, "workerGroupSpecs": [{"replicas": 2, "template": template}]}
     asked = [
+        ("ray.io", "v1", "RayCluster", ray, "ray.io/cluster", 2),
         ("kubeflow.org", "v1", "PyTorchJob", example["spec"], "training.kubeflow.org/job-name", 4),
         ("kubeflow.org", "v2beta1", "MPIJob", mpi, "training.kubeflow.org/job-name", 2),
         ("jobset.x-k8s.io", "v1alpha2", "JobSet", set_spec, "jobset.sigs.k8s.io/jobset-name", 4),
@@ -238,7 +241,7 @@ def test_gangs_of_other_controllers(site: Site) -> None:
         made = kube.admin.post(folder, body)["metadata"]
         owner = {"apiVersion": f"{group}/{version}", "kind": kind, "name": name, "uid": made["uid"]}
         roles = [(8, "worker", number) for number in range(pods)]
-        roles += [(0, "launcher", 0)] if kind == "MPIJob" else []
+        roles += [(0, "launcher", 0)] if kind in ("MPIJob", "RayCluster") else []
         for gpus, role, number in roles:
             labels = {label: name, "training.kubeflow.org/replica-type": role, "test/gang": name}
             entry = pod(f"{name}-{role}-{number}", gpus, labels=labels)
@@ -251,6 +254,43 @@ def test_gangs_of_other_controllers(site: Site) -> None:
     assert nodes["mpijob-launcher-0"] == nodes["mpijob-worker-0"]
     for group, version, kind, *_ in asked:
         kube.admin.delete(f"/apis/{group}/{version}/namespaces/default/{kind.lower()}s/{kind.lower()}")
+
+
+def test_groups_of_a_leader_worker_set(site: Site) -> None:
+    """Each group is a gang of its own, the leader first; the set itself is nobody's to delete for one group."""
+    kube = site.kube
+    gpus = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}
+    folder = define(kube, "leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet")
+    until(lambda: exists(kube, folder))
+    spec = {"replicas": 2, "leaderWorkerTemplate": {"size": 2, "workerTemplate": gpus}}
+    about: dict[str, Any] = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "llm"},
+    }
+    made = kube.admin.post(folder, {**about, "spec": spec})["metadata"]
+    owner = {**about, "name": "llm", "uid": made["uid"], "controller": True}
+    del owner["metadata"]
+    for group in range(2):
+        for index in range(2):
+            names = {"name": "llm", "group-index": str(group), "worker-index": str(index)}
+            labels = {f"leaderworkerset.sigs.k8s.io/{name}": value for name, value in names.items()}
+            entry = pod(f"llm-{group}" + (f"-{index}" if index else ""), 8, labels=labels)
+            entry["metadata"]["ownerReferences"] = [owner]
+            if (group, index) != (1, 1):
+                kube.admin.post(PODS, entry)
+    site.go_on(lambda: site.runs("default.leaderworkerset.llm-0"))
+    line = site.daemon.status.by_id["default.leaderworkerset.llm-1"]
+    assert line.state == "held"
+    ranks = {
+        one["metadata"]["name"]: one["metadata"]["annotations"].get("dally.io/rank")
+        for one in kube.pods()
+        if one["spec"].get("nodeName")
+    }
+    assert ranks == {"llm-0": "0", "llm-0-1": "1"}
+    with pytest.raises(BackendError, match="one group of LeaderWorkerSet llm"):
+        cast(KubernetesBackend, site.service.backend).cancel_job("default.leaderworkerset.llm-0")
+    kube.admin.delete(f"{folder}/llm")
 
 
 def exists(kube: KubeCluster, folder: str) -> bool:

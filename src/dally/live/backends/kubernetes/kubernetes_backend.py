@@ -303,6 +303,10 @@ class KubernetesBackend(JobByJob):
         gang = self._gangs.find(job_id)
         self._check_lease()
         owner = owner_of(gang.key, [*gang.pods(), *gang.ended])
+        if owner is not None and owner.kind == "LeaderWorkerSet":
+            raise BackendError(
+                f"it is one group of LeaderWorkerSet {owner.name}: use kubectl, which ends all of them"
+            )
         if owner is not None:
             uid = owner.uid or (gang.controller.uid if gang.controller is not None else "")
             this_one = {"preconditions": {"uid": uid}} if uid else {}

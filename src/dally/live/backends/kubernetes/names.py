@@ -30,10 +30,14 @@ QUEUES: Final = ("dally.io/queue", "kueue.x-k8s.io/queue-name", "kai.scheduler/q
 JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
 KUBEFLOW: Final = "training.kubeflow.org/job-name"
 KUBEFLOW_OPERATOR: Final = "training.kubeflow.org/operator-name"
-ROLES: Final = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role")
-FIRST_ROLES: Final = frozenset(("master", "launcher", "chief", "leader"))
+RAY: Final = "ray.io/cluster"
+LEADER_WORKER: Final = "leaderworkerset.sigs.k8s.io/name"  # of which each group is a gang:
+LEADER_WORKER_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-index"
+ROLES: Final = ("training.kubeflow.org/replica-type", "training.kubeflow.org/job-role", "ray.io/node-type")
+FIRST_ROLES: Final = frozenset(("master", "launcher", "chief", "leader", "head"))
 INDEXES: Final = (
     "jobset.sigs.k8s.io/job-index",
     "batch.kubernetes.io/job-completion-index",
     "training.kubeflow.org/replica-index",
+    "leaderworkerset.sigs.k8s.io/worker-index",
 )

@@ -15,7 +15,11 @@ from dally.live.backends.kubernetes.pod_needs import needs_of
 from dally.live.backends.kubernetes.pod_record import GangKey, Owner, PodRecord, moment_s
 
 JOBSET_API: Final = "jobset.x-k8s.io/v1alpha2"
-PLURALS: Final = {"Job": "jobs", "JobSet": "jobsets", "PyTorchJob": "pytorchjobs", "MPIJob": "mpijobs"}
+LEADER_WORKER_API: Final = "leaderworkerset.x-k8s.io/v1"
+PLURALS: Final = {
+    "Job": "jobs", "JobSet": "jobsets", "PyTorchJob": "pytorchjobs", "MPIJob": "mpijobs",
+    "RayCluster": "rayclusters", "LeaderWorkerSet": "leaderworkersets",
+}  # fmt: skip
 REFUSALS: Final = (403, 404)  # it may not be read, or is not there: rights and objects may come yet
 REFUSED_AGAIN_S: Final = 60.0  # after these
 AGAIN_S: Final = 10.0  # after any other answer
@@ -130,6 +134,8 @@ def owner_of(key: GangKey, pods: list[PodRecord]) -> Owner | None:
     """The controller of the whole gang; None: its pods have none, or one of their own each."""
     if key.kind == "jobset":
         return Owner(JOBSET_API, "JobSet", key.name, "")
+    if key.kind == "leaderworkerset":  # of which this gang is one group
+        return Owner(LEADER_WORKER_API, "LeaderWorkerSet", key.name.rpartition("-")[0], "")
     if key.kind == "pod":
         return None
     owners = [pod.owner for pod in pods if pod.owner is not None]
@@ -146,10 +152,14 @@ def size_of(kind: str, spec: Entry) -> int | None:
     if kind == "JobSet":
         jobs = [(int(one.get("replicas", 1)), one["template"]["spec"]) for one in spec.get("replicatedJobs") or ()]
         return sum(times * (_job_size(job) or 0) for times, job in jobs) or None
+    if kind == "LeaderWorkerSet":
+        return _group_size(spec.get("leaderWorkerTemplate") or {})
+    if kind == "RayCluster":
+        return _ray_size(spec)
     specs: Entry = next((spec[field] for field in spec if field.endswith("ReplicaSpecs")), {})
     result = 0
     for group in specs.values():
-        if needs_of((group.get("template") or {}).get("spec") or {}).gpus:
+        if _has_gpus(group.get("template")):
             result += int(1 if group.get("replicas") is None else group["replicas"])
     return result or None
 
@@ -162,3 +172,24 @@ def _job_size(spec: Entry) -> int | None:
     side_by_side = int(1 if spec.get("parallelism") is None else spec["parallelism"])
     completions = spec.get("completions")
     return (side_by_side if completions is None else min(side_by_side, int(completions))) or None
+
+
+def _group_size(spec: Entry) -> int | None:
+    """Pods of one group of a LeaderWorkerSet: a leader, which may have a template of its own, and workers."""
+    workers = _has_gpus(spec.get("workerTemplate"))
+    leader = _has_gpus(spec["leaderTemplate"]) if spec.get("leaderTemplate") else workers
+    return leader + workers * (int(1 if spec.get("size") is None else spec["size"]) - 1) or None
+
+
+def _ray_size(spec: Entry) -> int | None:
+    """Pods of a RayCluster: its head, and each group's replicas of so many hosts."""
+    result = int(_has_gpus((spec.get("headGroupSpec") or {}).get("template")))
+    for group in spec.get("workerGroupSpecs") or ():
+        if _has_gpus(group.get("template")):
+            replicas = group.get("replicas")
+            result += int(1 if replicas is None else replicas) * int(group.get("numOfHosts") or 1)
+    return result or None
+
+
+def _has_gpus(template: Entry | None) -> bool:
+    return needs_of((template or {}).get("spec") or {}).gpus > 0

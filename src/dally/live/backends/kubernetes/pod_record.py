@@ -168,6 +168,11 @@ def _key(about: Entry, labels: Entry, owner: Owner | None) -> GangKey:
         mpi = labels.get(names.KUBEFLOW_OPERATOR, "").startswith("mpi")
         made_by = owner.kind.lower() if owner is not None and owner.api.startswith("kubeflow.org/") else ""
         return GangKey(space, "mpijob" if mpi else made_by or "pytorchjob", labels[names.KUBEFLOW])
+    if labels.get(names.LEADER_WORKER):
+        group = labels.get(names.LEADER_WORKER_GROUP, "0")
+        return GangKey(space, "leaderworkerset", f"{labels[names.LEADER_WORKER]}-{group}")
+    if labels.get(names.RAY) and owner is not None and owner.kind == "RayCluster":
+        return GangKey(space, "raycluster", owner.name)
     if owner is not None and owner.kind == "Job":
         return GangKey(space, "job", owner.name)
     return GangKey(space, "pod", about["name"])
