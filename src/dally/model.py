@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from librt.vecs import append, vec
 from mypy_extensions import i64
@@ -106,7 +106,7 @@ class Profile:
     """
 
     __slots__ = (
-        "all_to_all_bytes", "all_to_all_gpus", "backward_s", "forward_s", "last_bucket_bytes", "name",
+        "all_to_all_bytes", "all_to_all_gpus", "backward_s", "forward_s", "groups", "last_bucket_bytes", "name",
         "nbytes", "overlap", "skew", "stages", "tensor_parallel",
     )  # fmt: skip
 
@@ -124,6 +124,7 @@ class Profile:
         tensor_parallel: i64 = 1,
         skew: float = 0.0,
         stages: tuple[tuple[float, float, float, float], ...] = (),
+        groups: Any = None,
     ) -> None:
         for field, value in (
             ("compute_s", compute_s), ("nbytes", nbytes), ("overlap", overlap), ("forward_s", forward_s),
@@ -147,6 +148,7 @@ class Profile:
         self.tensor_parallel: i64 = tensor_parallel  # GPUs that must share a machine
         self.skew: float = skew  # largest tensor ÷ model
         self.stages: tuple[tuple[float, float, float, float], ...] = stages
+        self.groups: Any = groups  # of a large model: prices any placement (perf/llm/placed.py)
         if len(stages) > 0:
             reduced = self._reduced_bytes()
             self.nbytes = nbytes if nbytes > 0.0 else reduced
@@ -178,7 +180,7 @@ class Profile:
             self.all_to_all_bytes, self.name, int(self.all_to_all_gpus), int(self.tensor_parallel), self.skew,
             self.stages,
         )  # fmt: skip
-        return (Profile, facts)
+        return (Profile, facts if self.groups is None else (*facts, self.groups))
 
 
 class Job:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from dally.errors import at
 from dally.input_file import read_text
 from dally.toml import TomlFile, TomlTable
+
+if TYPE_CHECKING:
+    from dally.perf.llm.stated import LargeModel
 
 KINDS = ("vision", "language", "recommendation")
 TENSOR_CORES = ("amp", "fp16", "bf16")  # precisions whose arithmetic takes the same time
@@ -63,6 +66,7 @@ class Model(NamedTuple):
     pipeline_parallel: int
     compute: tuple[Compute, ...]
     sources: dict[str, str]  # by field
+    large: LargeModel | None = None  # priced by its parallel groups; then there are no compute rows
 
 
 class Gpu(NamedTuple):
@@ -130,13 +134,10 @@ def _gpu(fields: TomlTable) -> Gpu:
 
 def _model(fields: TomlTable) -> Model:
     row = fields.row
+    if "transformer" in row:
+        return _large_model(fields)
     fields.only(MODEL_KEYS)
-    name = fields.text("name")
-    aliases = row.get("aliases", [])
-    if not isinstance(aliases, list) or not all(isinstance(alias, str) and plain(alias) for alias in aliases):
-        fields.fail("aliases", aliases, "must be a list of names")
-    if not plain(name):
-        fields.fail("name", name, "must hold a letter or a digit")
+    name, aliases = _names(fields)
     params, batch, skew = fields.table("params"), fields.table("batch"), fields.table("skew")
     sources = {"params": params.text("source"), "batch": batch.text("source"), "skew": skew.text("source")}
     gradient_bytes = _by_precision(fields, "gradient_bytes", sources)
@@ -154,7 +155,7 @@ def _model(fields: TomlTable) -> Model:
     return Model(
         name=name,
         kind=fields.choice("kind", KINDS),
-        aliases=tuple(aliases),
+        aliases=aliases,
         params=params.count("value"),
         gradient_bytes=gradient_bytes,
         last_bucket_bytes=last_bucket_bytes,
@@ -167,6 +168,43 @@ def _model(fields: TomlTable) -> Model:
         pipeline_parallel=parallelism.count("pipeline"),
         compute=_computes(fields),
         sources=sources,
+    )
+
+
+def _names(fields: TomlTable) -> tuple[str, tuple[str, ...]]:
+    name = fields.text("name")
+    aliases = fields.row.get("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(alias, str) and plain(alias) for alias in aliases):
+        fields.fail("aliases", aliases, "must be a list of names")
+    if not plain(name):
+        fields.fail("name", name, "must hold a letter or a digit")
+    return name, tuple(aliases)
+
+
+def _large_model(fields: TomlTable) -> Model:
+    """A model of which the transformer and its layout are stated: the rest follows."""
+    from dally.perf.llm.stated import read_large
+
+    name, aliases = _names(fields)
+    large = read_large(fields)
+    params, table = large.shape.params(), large.shape.table_params()
+    return Model(
+        name=name,
+        kind="language",
+        aliases=aliases,
+        params=params,
+        gradient_bytes={"fp32": 4 * params, "fp16": 2 * params},
+        last_bucket_bytes={"fp32": 4 * table, "fp16": 2 * table},
+        skew=large.shape.vocab * large.shape.hidden / params,
+        batch=large.replica.global_batch,
+        batch_unit=f"sequences of {large.replica.seq} tokens per replica",
+        all_to_all_bytes_per_sample=0,
+        all_to_all_gpus=0,
+        tensor_parallel=large.replica.tp,
+        pipeline_parallel=large.replica.pp,
+        compute=(),
+        sources={"transformer": fields.text("source")},
+        large=large,
     )
 
 

@@ -147,6 +147,9 @@ picklable(Demand, 0.0, 0.0, Cost(), 0.0)
 
 def demand_of(network: Network, gang: Gang, profile: Profile, algorithm: str = "auto", chunks: i64 = -1) -> Demand:
     """What a model asks for on that placement."""
+    if profile.groups is not None:
+        demand: Demand = profile.groups.demand(network, gang)
+        return demand
     if len(profile.stages) > 0:
         return _demand_in_buckets(network, gang, profile, algorithm, chunks)
     cost = collective_cost(network, gang, "all-reduce", profile.nbytes, algorithm, chunks)

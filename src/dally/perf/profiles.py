@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from functools import cache
 from math import gcd, log
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dally.errors import InputError, unknown
 from dally.model import Profile
@@ -21,6 +22,10 @@ from dally.perf.catalogue import (
     plain,
     read_catalogue,
 )
+
+if TYPE_CHECKING:
+    from dally.perf.llm.stated import LargeModel
+    from dally.perf.llm.step import LayoutModel
 
 SHIPPED = Path(__file__).with_name("catalogue.toml")
 
@@ -52,6 +57,7 @@ class ModelProfile:
     optimizer_s: float = 0.0  # 0: within the rest, or not known
     memory_bytes: int = 0  # at the most, on the GPU; 0: not known
     timeline: Timeline = ()  # of the buckets, in shares; none: all but the last hide as far as they can
+    large: tuple[LargeModel, LayoutModel] | None = None  # priced by its groups
 
     @property
     def compute_s(self) -> float:
@@ -79,6 +85,9 @@ class ModelProfile:
         The tensor-parallel ranks of a machine reduce their shards side by side over the same NICs: for
         the links that is one all-reduce of all their bytes. A single replica has nobody to reduce with.
         """
+        if self.large is not None:
+            large, model = self.large
+            return large.profile(self.name, model, gpus)
         own = self.on(gpus)
         shards = own.tensor_parallel if gpus > own.replica_gpus else 0
         nbytes = float(own.all_reduce_bytes * shards)
@@ -156,6 +165,8 @@ def find_profile(
     gpu = gpu.lower()
     if batch is not None and batch < 1:
         raise InputError(f"batch {batch}: must be at least 1")
+    if model.large is not None:
+        return _large_profile(model, gpu, precision)
     if precision is not None and precision not in PRECISIONS:
         raise InputError(f"precision {precision!r}: must be one of {', '.join(PRECISIONS)}")
     desired = batch or model.batch
@@ -192,6 +203,35 @@ def find_profile(
         optimizer_s=row.optimizer_s * ratio,  # the same at any batch
         memory_bytes=row.memory_bytes if row.batch == desired else 0,
         timeline=row.timeline,
+    )
+
+
+def _large_profile(model: Model, gpu: str, precision: str | None) -> ModelProfile:
+    """The profile of a replica alone; `step` prices gangs of any size."""
+    assert model.large is not None
+    priced = model.large.priced(gpu, precision)
+    profile = model.large.profile(model.name, priced, model.large.replica.gpus)
+    measured = any(row.precision == precision or precision is None for row in model.large.measured)
+    return ModelProfile(
+        name=model.name,
+        kind=model.kind,
+        gpu=gpu,
+        precision=precision or model.large.precision,
+        batch=model.batch,
+        batch_unit=model.batch_unit,
+        params=model.params,
+        gradient_bytes=model.gradient_bytes["fp16"],
+        last_bucket_tensor_bytes=model.last_bucket_bytes["fp16"],
+        skew=model.skew,
+        forward_s=profile.forward_s,
+        backward_s=profile.backward_s,
+        all_to_all_bytes=0,
+        all_to_all_gpus=0,
+        tensor_parallel=model.tensor_parallel,
+        pipeline_parallel=model.pipeline_parallel,
+        sources=model.sources | {"compute": f"computed: efficiency {priced.gpu.efficiency:.3f} of the peak"},
+        basis="measured" if measured else "derived",
+        large=(model.large, priced),
     )
 
 

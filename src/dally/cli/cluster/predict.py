@@ -11,9 +11,12 @@ import typer
 from dally.cli.commands import examples
 from dally.cli.output import print_table
 from dally.errors import InputError, at
+from dally.whole_file import whole_file
 
 if TYPE_CHECKING:
+    from dally.cluster.links import Network
     from dally.model import Profile
+    from dally.perf.gang import Gang
 
 
 @examples(
@@ -36,6 +39,9 @@ def predict(
     placement: str = typer.Option(..., help="GPUs per machine, e.g. 4+4, or machine:GPUs, e.g. 0:4+5:4."),
     tier: str = typer.Option("", help="Spread 4+4 over this tier instead of as close as can be."),
     algorithm: str = typer.Option("auto", help="ring, hierarchical, halving-doubling, tree, nvls, or the fastest."),
+    hostfile: Path | None = typer.Option(
+        None, metavar="FILE", help="Of a model priced by its groups: write the machine of each rank, a line a rank."
+    ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
     """Compute how long an iteration takes on a placement, and compare it with the closest possible one."""
@@ -66,8 +72,9 @@ def predict(
         "closest_iteration_s": closest_s,
         "slowdown": iteration_s / closest_s if closest_s > 0 else 1.0,
     }
+    groups = _groups(links, gang, profile, hostfile)
     if as_json:
-        typer.echo(json.dumps(facts, indent=2))
+        typer.echo(json.dumps(facts | groups, indent=2))
         return
     print_table(
         ["", ""],
@@ -79,8 +86,43 @@ def predict(
             ["of it exposed", f"{(iteration_s - demand.compute_s()) * 1e3:,.3f} ms"],
             ["at the closest placement", f"{closest_s * 1e3:,.3f} ms"],
             ["slowdown", f"{facts['slowdown']:.3f}"],
+            *_group_rows(groups),
         ],
     )
+
+
+def _groups(links: Network, gang: Gang, profile: Profile, hostfile: Path | None) -> dict[str, Any]:
+    """Which groups cross which tier, the parts of a step, and each rank's machine; nothing of other models."""
+    if profile.groups is None:
+        if hostfile is not None:
+            raise InputError(f"--hostfile {hostfile}: {profile.name or 'the model'} states no parallel groups")
+        return {}
+    placed = profile.groups.placed(links, gang)
+    names = [links.topology.names[0][int(placed.site.machines[place])] for place in placed.ranks.places]
+    if hostfile is not None:
+        with whole_file(hostfile) as file:
+            file.write("".join(f"{name}\n" for name in names).encode())
+    return {"crosses": placed.crossed, "parts_s": placed.parts._asdict(), "ranks": names}
+
+
+def _group_rows(groups: dict[str, Any]) -> list[list[str]]:
+    if not groups:
+        return []
+    crosses = [f"{kind.replace('_', ' ')} ({tier} uplinks)" for kind, tier in groups["crosses"].items()]
+    parts = sorted(groups["parts_s"].items(), key=lambda part: -part[1])
+    shown = [f"{name.removesuffix('_s')} {value * 1e3:,.0f} ms" for name, value in parts if value >= 1e-3]
+    runs: list[list[Any]] = []
+    for name in groups["ranks"]:
+        if runs and runs[-1][0] == name:
+            runs[-1][1] += 1
+        else:
+            runs.append([name, 1])
+    order = ", ".join(f"{name} × {count}" for name, count in runs[:MOST_RUNS])
+    return [
+        ["parts", ", ".join(shown)],
+        ["groups that cross", ", ".join(crosses) or "none"],
+        ["ranks", order + (f", … ({len(runs)} in all)" if len(runs) > MOST_RUNS else "")],
+    ]
 
 
 def _profile(
@@ -98,6 +140,8 @@ def _profile(
         raise InputError("--model is missing, or --compute-s and --bytes; see `dally predict --help`")
     return Profile(compute_s=compute_s, nbytes=read_size(size), overlap=overlap)
 
+
+MOST_RUNS = 16  # of ranks on one machine that a table shows
 
 COLUMNS = ("collective", "bytes", "placement", "algorithm", "tier")
 

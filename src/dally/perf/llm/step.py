@@ -145,6 +145,11 @@ class LayoutModel:
             optimizer_s=self._optimizer_s(layout) + self.kernels.step_s,
         )
 
+    def passes_s(self, layout: Layout, rates: GroupRates) -> tuple[float, float]:
+        """Seconds of one micro-batch's forward and backward pass in the slowest stage."""
+        forward, backward = self._stage(layout, rates)
+        return sum(forward), sum(backward)
+
     # One micro-batch.
 
     def _stage(self, layout: Layout, rates: GroupRates) -> tuple[_Layer, _Layer]:
@@ -286,7 +291,7 @@ class LayoutModel:
         gather_s = self.gather_s(layout, rates)
         if gather_s == 0.0:
             return 0.0
-        first_s = 2.0 * gather_s / self.shape.layers
+        first_s = self.first_s(layout, rates)
         if layout.zero >= SHARDED_WEIGHTS:
             late_s = max(gather_s - forward_s, 0.0) + max(2.0 * gather_s - backward_s, 0.0)
             return layout.micro_batches * late_s + first_s
@@ -296,17 +301,49 @@ class LayoutModel:
 
     def gather_s(self, layout: Layout, rates: GroupRates) -> float:
         """Seconds to gather all weights of a stage once, or to scatter their gradients in 2 bytes."""
+        weights, own = self._data_bytes(layout)
+        return weights / rates.data + own / rates.expert_data
+
+    def _data_bytes(self, layout: Layout) -> tuple[float, float]:
+        """Bytes that a GPU sends to gather its stage's weights once, and its experts'."""
         ranks = layout.dp * layout.cp
         if layout.frozen or ranks == 1:
-            return 0.0
+            return 0.0, 0.0
         shape = self.shape
-        weights = (shape.shared_params() + shape.table_params()) / (layout.tp * layout.pp)
-        result = 2.0 * weights * (ranks - 1) / ranks / rates.data
-        if shape.experts is not None:
-            peers = max(1, layout.gpus // (layout.pp * layout.ep))
-            own = shape.expert_params() / (layout.ep * layout.pp)
-            result += 2.0 * own * (peers - 1) / peers / rates.expert_data
-        return result
+        weights = (
+            2.0 * (shape.shared_params() + shape.table_params()) / (layout.tp * layout.pp) * (ranks - 1) / ranks
+        )
+        peers = max(1, layout.gpus // (layout.pp * layout.ep))
+        own = 2.0 * shape.expert_params() / (layout.ep * layout.pp) * (peers - 1) / peers
+        return weights, own
+
+    def first_s(self, layout: Layout, rates: GroupRates) -> float:
+        """Of it, the first layer's weights and the last one's gradients, which nothing hides."""
+        return 2.0 * self.gather_s(layout, rates) / self.shape.layers
+
+    def gathers(self, layout: Layout) -> float:
+        """How many times a step gathers the weights, or scatters as many bytes."""
+        if layout.zero >= SHARDED_WEIGHTS:
+            return 3.0 * layout.micro_batches
+        return 1.0 + self.kernels.gradient_bytes / 2.0
+
+    def traffic(self, layout: Layout, rates: GroupRates) -> dict[str, float]:
+        """Bytes that a member of a ring of each kind sends in a step; of experts, what leaves its domain."""
+        layers = layout.micro_batches * self.shape.layers / layout.pp
+        passes = 3.0 if layout.recompute in ("early", "full") else 2.0
+        tensor, context = self._tensor_s(layout, rates) * rates.tensor, self._ring_s(layout, rates) * rates.context
+        far = rates._replace(expert_fabric=float("inf"))  # the NIC's part alone
+        experts = layout.micro_batches * self.shape.expert_layers() / layout.pp
+        weights, own = self._data_bytes(layout)
+        times = self.gathers(layout)
+        return {
+            "tensor": layers * passes * tensor,
+            "context": layers * (passes + 1.0) * context,
+            "data": times * weights,
+            "pipeline": layout.micro_batches * 4.0 * layout.tokens * self.shape.hidden / layout.tp * layout.vpp,
+            "expert": experts * passes * self._exchange_s(layout, far) * rates.expert_nic,
+            "expert_data": times * own,
+        }
 
     def _optimizer_s(self, layout: Layout) -> float:
         if layout.frozen:
