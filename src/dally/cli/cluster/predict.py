@@ -76,19 +76,19 @@ def predict(
     if as_json:
         typer.echo(json.dumps(facts | groups, indent=2))
         return
-    print_table(
-        ["", ""],
-        [
-            ["placement", f"{facts['gpus']} GPUs, {facts['tier']}, {facts['algorithm']}"],
-            ["iteration", f"{iteration_s * 1e3:,.3f} ms"],
-            ["compute", f"{demand.compute_s() * 1e3:,.3f} ms"],
-            ["communication", f"{demand.alone_s * 1e3:,.3f} ms"],
-            ["of it exposed", f"{(iteration_s - demand.compute_s()) * 1e3:,.3f} ms"],
-            ["at the closest placement", f"{closest_s * 1e3:,.3f} ms"],
-            ["slowdown", f"{facts['slowdown']:.3f}"],
-            *_group_rows(groups),
-        ],
-    )
+    print_table(["", ""], [*_rows(facts), *_group_rows(groups)])
+
+
+def _rows(facts: dict[str, Any]) -> list[list[str]]:
+    return [
+        ["placement", f"{facts['gpus']} GPUs, {facts['tier']}, {facts['algorithm']}"],
+        ["iteration", f"{facts['iteration_s'] * 1e3:,.3f} ms"],
+        ["compute", f"{facts['compute_s'] * 1e3:,.3f} ms"],
+        ["communication", f"{facts['communication_s'] * 1e3:,.3f} ms"],
+        ["of it exposed", f"{facts['exposed_s'] * 1e3:,.3f} ms"],
+        ["at the closest placement", f"{facts['closest_iteration_s'] * 1e3:,.3f} ms"],
+        ["slowdown", f"{facts['slowdown']:.3f}"],
+    ]
 
 
 def _groups(links: Network, gang: Gang, profile: Profile, hostfile: Path | None) -> dict[str, Any]:
