@@ -6,8 +6,8 @@ Step times are those of ../shared/reference/straggler_steps.csv, in blocks of co
 mean; without the file, drawn with a spread of 5 %. Everything else is drawn by seed: a slow start after each
 placement, evaluation every so many steps, stalls, moves to places of another speed, of which the speed model is off
 by up to 5 %, steps lost since the latest checkpoint, and jobs that stop early. The truth is what the rest takes at
-the present place. Each estimate is made from what was known then; jobs come one after the other, and intervals learn
-from those that ended before.
+the present place. Each estimate is made from what was known then; jobs come one after the other, and intervals
+learn from those that ended before.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
-from dally.progress.step_times import StepTimes
 from dally.progress.line_progress import LineProgress
+from dally.progress.step_times import StepTimes
 from dally.progress.time_left import Left, RemainingTime
 
 ASKED: Final = (0.05, 0.1, 0.25, 0.5, 0.75)  # shares of the steps after which the time left is estimated

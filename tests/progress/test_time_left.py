@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from benchmarks.progress_remaining import ASKED, made, run
 
-from dally.progress.step_times import StepTimes
 from dally.progress.line_parser import parse_line
 from dally.progress.line_progress import LineProgress
+from dally.progress.step_times import StepTimes
 from dally.progress.time_left import RemainingTime
 
 

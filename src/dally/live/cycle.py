@@ -13,6 +13,7 @@ from dally.engine.log import EventLog
 from dally.live.backends.base import Backend, BackendError, Completes, Observed
 from dally.live.config import Setup
 from dally.live.facts import placement_of
+from dally.live.job_progress import ProgressReader
 from dally.live.overrides import DELAY, FACT, FIRST, HOLD, Overrides, read_overrides
 from dally.live.reconcile import recovery
 from dally.live.reconcile.consent_text import note_consent
@@ -82,6 +83,7 @@ class Scheduler:
         self.roster.fits_nowhere = self.constraints.why_unschedulable
         self.unschedulable = UnschedulableGpus(self.state, self.roster)
         self.orders = Orders(self.roster, self.unschedulable, dry_run)
+        self.progress = ProgressReader()
         self.overrides = read_overrides(store)
         self._held = set(self.overrides.of(HOLD))  # as of the latest cycle
         self._timers_s: dict[int, float] = {}  # as the policy has them
@@ -105,6 +107,7 @@ class Scheduler:
         """
         with unlocked():
             observed = self.backend.snapshot()
+            self.progress.read(self.backend)
         result = self.decide(observed)
         if not self.orders.dry_run:
             with unlocked():
@@ -134,7 +137,8 @@ class Scheduler:
         seen = Reconciler(self.state, self.roster, self.overrides.apply_to(observed), now, self.clock.speed)
         self._apply_overrides(now)
         note_non_preemptible(self.state, self.roster, now)
-        result = CycleResult(now, cycle(self.state, seen.events, now, self.orders), len(seen.events))
+        happened = seen.events + self.progress.events(self.roster, now)
+        result = CycleResult(now, cycle(self.state, happened, now, self.orders), len(happened))
         note_consent(self.state, self.roster, now)
         self._due = []
         if not self.orders.dry_run:
@@ -144,6 +148,7 @@ class Scheduler:
         self._write(result, seen)
         result.log, self._entries = self._entries + result.log, []
         for job_id in seen.ended:
+            self.progress.ended(self.roster.jobs[job_id], now)
             self.roster.dismiss(self.roster.jobs[job_id])
         self.state.log = EventLog()
         return result

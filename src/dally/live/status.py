@@ -21,6 +21,8 @@ from dally.policies.delay_timers import Timers
 from dally.report.explanation.waiting import Moment, Offer, WaitRecords, Why
 
 UNSCHEDULABLE: Final = "unschedulable"
+ProgressValues = tuple[int | None, int | None, float | None, float | None, float | None]
+NO_PROGRESS: Final[ProgressValues] = (None, None, None, None, None)
 NOT_OFFERED: Final = ("held", base.BLOCKED, UNSCHEDULABLE)  # states of jobs that wait and are offered no GPUs
 
 
@@ -51,6 +53,11 @@ class JobStatus(NamedTuple):
     delay_by: str = ""  # who said how long it delays for closer places,
     delay_until_s: float | None = None  # and until when
     non_preemptible: str = ""  # why it cannot be stopped while it runs; empty: it can be
+    step: int | None = None  # steps of training done, as the job says,
+    total_steps: int | None = None  # of so many
+    end_s: float | None = None  # when it ends by its own progress,
+    end_low_s: float | None = None  # and between which moments it does 80 times out of 100
+    end_high_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -100,14 +107,22 @@ def status_of(
     )
     free = int(state.cluster.free_gpus)
     overrides = scheduler.overrides
-    known = before.by_id
+    known, policy = before.by_id, state.policy
+
+    def progress_of(job: Job) -> ProgressValues:
+        return _progress_of(scheduler, job, now)
+
     lines = [
-        _line(known, job, roster, clock, now, place, reasons, free, overrides, queue_of(state.policy, job))
+        _line(
+            known, job, roster, clock, now, place, reasons, free, overrides, progress_of(job), queue_of(policy, job)
+        )
         for place, job in enumerate(order, start=1)
     ]
     others = sorted((job for job in roster if job.status != WAITING), key=lambda job: job.index)
     others += [roster.job_of(observed) for observed, _ in roster.unschedulable.values()]
-    lines += [_line(known, job, roster, clock, now, None, reasons, free, overrides) for job in others]
+    lines += [
+        _line(known, job, roster, clock, now, None, reasons, free, overrides, progress_of(job)) for job in others
+    ]
     return ClusterStatus(
         at_s=now,
         wall_s=clock.wall_s(now),
@@ -147,6 +162,7 @@ def _line(
     reasons: WaitRecords,
     free: int,
     overrides: Overrides,
+    progress: ProgressValues,
     queue: str = "",
 ) -> JobStatus:
     job_id = job.job_id
@@ -183,9 +199,22 @@ def _line(
         overrides.author(DELAY, job_id) if overrides.by_kind else "",
         clock.wall_s(job.delay_until_s) if job.delay_until_s >= 0.0 else None,
         roster.non_preemptible.get(job_id, "") if running else "",
+        *progress,
     )
     line = known.get(job_id)
     return line if line is not None and line == values else JobStatus(*values)
+
+
+def _progress_of(scheduler: Scheduler, job: Job, now: float) -> ProgressValues:
+    """The last five fields of its status: how far it is and when it ends, if it says so."""
+    progress = scheduler.progress.of(job, now)
+    if progress is None:
+        return NO_PROGRESS
+    if progress.end is None:
+        return (progress.step, progress.total, None, None, None)
+    wall_s, end = scheduler.clock.wall_s, progress.end
+    low_s, middle_s, high_s = (round(wall_s(at_s), 1) for at_s in (end.low_s, end.middle_s, end.high_s))
+    return (progress.step, progress.total, middle_s, low_s, high_s)
 
 
 def _promised(job: Job, roster: Roster) -> Placement:

@@ -33,6 +33,7 @@ class StepTimes:
     def __init__(self) -> None:
         self.total: float | None = None  # steps of the whole run
         self.done = 0.0
+        self.printed_s: float | None = None  # seconds per step, as the latest line has it
         self.segments = [Segment(1.0)]
         self._epochs: int | None = None
         self._per_epoch: int | None = None  # steps of one, where steps begin anew in each
@@ -48,6 +49,7 @@ class StepTimes:
 
     def observe(self, worked_s: float, row: LineProgress) -> None:
         """After so many seconds of work at its present place the job printed this."""
+        self.printed_s = row.s_per_step or self.printed_s
         if row.epochs is not None:
             self._epochs = row.epochs
         if row.epoch is not None and self._first_epoch is None and row.epoch == int(row.epoch):

@@ -9,7 +9,7 @@ from math import exp, log
 from statistics import median
 from typing import Final, NamedTuple
 
-from dally.progress.step_times import StepTimes, Segment
+from dally.progress.step_times import Segment, StepTimes
 
 WARM_UP: Final = 0.2  # of the first samples of a segment: slow, until caches and kernels are ready
 LEAST_SAMPLES: Final = 3  # of a segment, before its own pace counts
@@ -82,7 +82,7 @@ class RemainingTime:
 
     def raw_s(self, times: StepTimes) -> float | None:
         """Seconds of work left, before anything is corrected; None where the job has not printed enough."""
-        seconds = step_seconds(times.segments)
+        seconds = step_seconds(times.segments) or times.printed_s
         if seconds is None or times.total is None:
             return None
         return max(0.0, times.total - times.done) * seconds

@@ -109,3 +109,18 @@ def test_saved_and_pickled_it_ranks_the_same() -> None:
     copied = pickle.loads(pickle.dumps(order))
     ranks = [one.key(stated(one, 7200.0), 300.0) for one in (order, other, copied)]
     assert ranks[0] == ranks[1] == ranks[2]
+
+
+def test_job_that_needs_longer_than_all_others_together_is_not_put_off_by_saying_so() -> None:
+    """With one GPU the others take longer than the long job; with 100 it takes longer than they do."""
+    ranks = {}
+    for gpus in (1.0, 100.0):
+        order = taught(lambda duration_s, place: duration_s)
+        order.gpus = gpus
+        for _ in range(50):
+            stated(order, 36000.0)
+        long = stated(order, 3600000.0)
+        order.table.finishes += 1000
+        order.moved(1e6)
+        ranks[gpus] = order.key(long, 1e6)
+    assert ranks[100.0] < 0.8 * ranks[1.0]

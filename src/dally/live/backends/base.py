@@ -291,6 +291,24 @@ class Completes(Protocol):
 
 
 @dataclass(frozen=True)
+class ProgressSource:
+    """Where a running job says how far it is; empty: not there."""
+
+    job_id: str
+    log: str  # what it prints
+    report: str  # the file of `dally.report`
+    owner: int  # the user to whom both must belong
+
+
+@runtime_checkable
+class HasProgress(Protocol):
+    """Has logs of its jobs on this machine; of others how far jobs are is not known."""
+
+    def progress_sources(self) -> tuple[ProgressSource, ...]:
+        """The files of all running jobs."""
+
+
+@dataclass(frozen=True)
 class WaitingNotice:
     """Why a job waits."""
 

@@ -23,11 +23,13 @@ from dally.live.backends.base import (
     ObservedJob,
     ObservedMachine,
     Placement,
+    ProgressSource,
     Submission,
 )
 from dally.live.backends.drained_file import read_drained, write_drained
 from dally.live.backends.job_environment import UMASK, job_environment
 from dally.live.backends.job_folder import ALIVE, GONE, JobFolder
+from dally.progress import report_file
 from dally.whole_file import write_whole
 
 GRACE_S: Final = 30.0  # between SIGTERM and SIGKILL
@@ -169,6 +171,7 @@ class LocalBackend(JobByJob):
                 "DALLY_NODES": ",".join(placement),
                 "DALLY_GPUS_PER_NODE": ",".join(str(gpus) for gpus in placement.values()),
                 "DALLY_RESTARTS": str(one.restarts),
+                report_file.VARIABLE: str(one.path / "progress"),
             }
         )
         try:
@@ -192,6 +195,14 @@ class LocalBackend(JobByJob):
             one.become(base.CANCELLED)
         else:
             self._stop(one, base.CANCELLED)
+
+    def progress_sources(self) -> tuple[ProgressSource, ...]:
+        """In the folders of the jobs."""
+        return tuple(
+            ProgressSource(one.job.job_id, str(one.path / "log"), str(one.path / "progress"), os.geteuid())
+            for one in self._jobs.values()
+            if one.job.state == base.RUNNING
+        )
 
     def drain(self, machine: str, why: str) -> None:
         """Noted in a file beside the jobs."""

@@ -230,6 +230,7 @@ class Dally(Policy):
         if side.seen == self._changes and now < side.due_s and queue.shown == side.shown:
             return []  # nothing happened: what was decided stands
         context = self._context
+        self.ranks.gpus = float(cluster.topology.total_gpus())
         for moved in self.ranks.moved(now):
             job = moved.job
             if job.status == RUNNING:

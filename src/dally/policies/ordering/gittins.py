@@ -68,6 +68,8 @@ class GittinsOrder(Order):
         self._known_at: i64 = 0  # finishes when all ranks were last worked out
         self.most_at_once: i64 = MOST_AT_ONCE
         self._restated: list[Ranked] = []  # who said since then how long they take
+        self.gpus: float = 0.0  # of the cluster
+        self._drain_s: float = INFINITY  # until all would be done if no more jobs came, with no GPU idle
         self._due: list[Ranked] = []  # whose ranks are to be worked out anew,
         self._refreshed: i64 = 0  # of which so many are done
 
@@ -107,18 +109,28 @@ class GittinsOrder(Order):
         left_s = self.table.left_s(ranked.leaf, ranked.age_bin)
         if ranked.stated_s <= 0.0:
             return left_s
-        stated_s = ranked.stated_s * self.statements.left_s(ranked.stated_leaf, ranked.relative_bin)
         share = self.statements.worth(ranked.stated_leaf)
-        return share * stated_s + (1.0 - share) * left_s
+        return share * self._stated_left_s(ranked) + (1.0 - share) * left_s
+
+    def _stated_left_s(self, ranked: Ranked) -> float:
+        """Seconds of work that it has left by what it says itself."""
+        return ranked.stated_s * self.statements.left_s(ranked.stated_leaf, ranked.relative_bin)
 
     def _per_finish_s(self, ranked: Ranked) -> float:
-        """Expected seconds of service per finish: as learnt by age, and by what the job says itself."""
+        """Expected seconds of service per finish: as learnt by age, and by what the job says itself.
+
+        A job that says that it has more left than all jobs together need to drain the cluster ends last: what it
+        says does not put it off, or the cluster would stand idle beside it in the end.
+        """
         service_s = self.table.rank_s(ranked.leaf, ranked.age_bin)
         if ranked.stated_s <= 0.0:
             return service_s
         stated_s = ranked.stated_s * self.statements.rank_s(ranked.stated_leaf, ranked.relative_bin)
         share = self.statements.worth(ranked.stated_leaf)
-        return 1.0 / (share / stated_s + (1.0 - share) / service_s)
+        pooled_s = 1.0 / (share / stated_s + (1.0 - share) / service_s)
+        if pooled_s > service_s and self._stated_left_s(ranked) * ranked.best >= self._drain_s:
+            return service_s
+        return pooled_s
 
     def alike(self, times: float) -> bool:
         """Whether ranks of jobs of one size tell nothing yet: none has lived so many times as long as another."""
@@ -146,9 +158,18 @@ class GittinsOrder(Order):
             self._known_at = self.table.finishes
             if not self._due:
                 self._due = list(self._ranked.values())
+                if self.statements.any():
+                    self._drain_s = self._draining_s()
         if self._due:
             moved += self._refresh()  # one who crossed is named again only if that changed its rank
         return moved
+
+    def _draining_s(self) -> float:
+        """How long all GPUs together need for the work that all jobs in the system are expected to have left."""
+        gpu_s = 0.0
+        for ranked in self._ranked.values():
+            gpu_s += float(ranked.job.gpus) * ranked.best * self.left_s(ranked.job)
+        return gpu_s / self.gpus if self.gpus > 0.0 else INFINITY
 
     def forget_ranks(self) -> None:
         """What nobody can avoid is another slowdown now: work out all ranks again."""

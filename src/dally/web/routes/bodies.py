@@ -122,6 +122,11 @@ class JobBody(of_spec("JobFields", {str: Text}, stated=True)):  # type: ignore[m
         default=None, description="The end of that delay; after it the job takes any placement."
     )
     non_preemptible: Text = Field(default="", description="Why it cannot be stopped; empty: it can be.")
+    step: int | None = Field(default=None, description="Steps of training done, as it prints or reports them.")
+    total_steps: int | None = Field(default=None, description="Steps of the whole run.")
+    end_s: float | None = Field(default=None, description="When it ends, by its own progress.")
+    end_low_s: float | None = Field(default=None, description="With a chance of 80 %, not before")
+    end_high_s: float | None = Field(default=None, description="and not after.")
 
 
 def job_body(line: object) -> JobBody:

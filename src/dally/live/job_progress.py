@@ -1,0 +1,129 @@
+"""How far running jobs are and how long they have left: from their logs, or from what they report themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from dally.live.backends.base import Backend, HasProgress, ProgressSource
+from dally.live.reconcile.roster import Roster
+from dally.model import FINISHED, REPORT, RUNNING, Event, Job
+from dally.progress.line_progress import LineProgress
+from dally.progress.log_reader import EVERY_S, LogReader
+from dally.progress.report_file import Report, read_report
+from dally.progress.step_times import StepTimes
+from dally.progress.time_left import Left, RemainingTime, stage_of
+
+REPORT_AGAIN: Final = 0.05  # a statement that changed by less is not worth another rank
+LEAST_S: Final = 1.0
+
+
+class JobProgress(NamedTuple):
+    """How far a job is, as of the latest that it printed; ends are on the engine's clock."""
+
+    step: int | None
+    total: int | None
+    end: Left | None  # when it ends at its present place, with the interval
+
+
+class _Followed:
+    """One job's steps, and the estimates that its end will judge."""
+
+    def __init__(self) -> None:
+        self.times = StepTimes()
+        self.placed_s = -1.0
+        self.reported = False  # by itself: then its log does not count
+        self.estimates: dict[int, tuple[float, float, Left, float]] = {}  # by stage: share, raw, stated, work done
+
+
+class ProgressReader:
+    """Reads what running jobs say, a little in each cycle, and lets the engine know how long they take."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._reader = LogReader(clock)
+        self._estimator = RemainingTime()
+        self._followed: dict[str, _Followed] = {}
+        self._rows: dict[str, list[LineProgress]] = {}  # read and not taken note of yet
+        self._reports: dict[str, Report] = {}
+        self._reports_due_s = clock()
+
+    def read(self, backend: Backend) -> None:
+        """Read what is due of the logs and files of running jobs; nobody waits for the scheduler meanwhile."""
+        if not isinstance(backend, HasProgress):
+            return
+        sources = backend.progress_sources()
+        self._reader.keep([source.job_id for source in sources])
+        for source in sources:
+            if source.log:
+                self._reader.follow(source.job_id, source.log, source.owner)
+        for job_id, rows in self._reader.look().items():
+            self._rows.setdefault(job_id, []).extend(rows)
+        if self._clock() >= self._reports_due_s:
+            self._reports_due_s = self._clock() + EVERY_S / 2.0
+            self._read_reports(sources)
+
+    def _read_reports(self, sources: tuple[ProgressSource, ...]) -> None:
+        for source in sources:
+            report = read_report(source.report, source.owner) if source.report else None
+            if report is not None and report != self._reports.get(source.job_id):
+                self._reports[source.job_id] = report
+                followed = self._followed.setdefault(source.job_id, _Followed())
+                if not followed.reported:
+                    followed.reported, followed.times = True, StepTimes()
+                self._rows[source.job_id] = [LineProgress(report.step, report.total)]
+
+    def events(self, roster: Roster, now: float) -> list[Event]:
+        """Take note of what was read: what the engine is to know of it."""
+        result = []
+        for job_id, rows in self._rows.items():
+            job = roster.jobs.get(job_id)
+            if job is not None and job.status == RUNNING:
+                result += self._observe(job, rows, now)
+        self._rows.clear()
+        for job_id in [job_id for job_id in self._followed if job_id not in roster.jobs]:
+            del self._followed[job_id]
+            self._reports.pop(job_id, None)
+        return result
+
+    def _observe(self, job: Job, rows: list[LineProgress], now: float) -> list[Event]:
+        followed = self._followed.setdefault(job.job_id, _Followed())
+        if job.placed_s != followed.placed_s:
+            followed.placed_s = job.placed_s
+            followed.times.moved(1.0 / job.rate if job.rate > 0.0 else 1.0)
+        for row in rows:
+            followed.times.observe(now - job.placed_s, row)
+        times = followed.times
+        left, raw_s = self._estimator.left(times), self._estimator.raw_s(times)
+        if left is None or raw_s is None or not times.total:
+            return []
+        share = times.done / times.total
+        done_s = job.done_s(now)
+        followed.estimates.setdefault(stage_of(share), (share, raw_s, left, now - job.placed_s))
+        duration_s = max(LEAST_S, done_s + left.middle_s * job.rate)
+        if job.reported_s > 0.0 and abs(duration_s / job.reported_s - 1.0) < REPORT_AGAIN:
+            return []
+        job.reported_s = duration_s
+        return [Event(REPORT, job)]
+
+    def ended(self, job: Job, now: float) -> None:
+        """The job ended: what was estimated at its last place is judged by that."""
+        followed = self._followed.get(job.job_id)
+        if followed is None or job.status != FINISHED or followed.placed_s != job.placed_s:
+            return
+        for share, raw_s, left, worked_s in followed.estimates.values():
+            self._estimator.learn(share, raw_s, left, max(0.0, now - job.placed_s - worked_s))
+
+    def of(self, job: Job, now: float) -> JobProgress | None:
+        """How far the job is; None: it has not said anything."""
+        followed = self._followed.get(job.job_id)
+        if followed is None or not followed.times.segments[-1].samples:
+            return None
+        times = followed.times
+        step, total = int(times.done), None if times.total is None else int(times.total)
+        left = self._estimator.left(times) if job.status == RUNNING else None
+        if left is None:
+            return JobProgress(step, total, None)
+        at_s = followed.placed_s + times.segments[-1].samples[-1][0]  # when it said so
+        return JobProgress(step, total, Left(*(max(now, at_s + value) for value in left)))
