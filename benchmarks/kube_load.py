@@ -199,7 +199,7 @@ def cycles(scheduler: Scheduler, backend: KubernetesBackend, seconds: float, wha
         started += pods_of(result)
     waiting = sum(line.state == "waiting" for line in status.jobs)
     cpus.sort()
-    third = len(sizes) // 3
+    third = max(1, len(sizes) // 3)
     print(f"{what}: {len(cpus)} cycles, {started} more pods started, {waiting} gangs wait at the end")
     print(f"CPU of a cycle: p50 {cpus[len(cpus) // 2]:.2f} s, p99 {cpus[int(len(cpus) * 0.99)]:.2f} s")
     print(f"memory: {max(sizes[:third]):.0f} MB in the first third, {max(sizes[-third:]):.0f} MB in the last")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,15 @@ import yaml
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ObservedJob, StartOrder
-from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend, gang_ledger, leader, overbooking, owners
+from dally.live.backends.kubernetes import (
+    KubeOptions,
+    KubernetesBackend,
+    gang_ledger,
+    gang_repair,
+    leader,
+    overbooking,
+    owners,
+)
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.leader import Leader
 from dally.live.backends.kubernetes.order_journal import AnnouncedBinding, decode, encode
@@ -466,6 +475,45 @@ def test_what_we_wrote_is_trusted_by_the_next_daemon(server: Server, backend: Ku
     jobs = told(backend)
     assert jobs["g"].placement == {"n1": 8, "n2": 8}
     assert (jobs["h"].state, jobs["h"].placement) == (base.STOPPING, {"n1": 4})
+
+
+def test_what_kube_scheduler_does_not_bind_is_planned_elsewhere(
+    server: Server, backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Let through its gate and pinned, but not bound in its time: it goes back, and gets another node."""
+    clock_s = [0.0]
+    fake = SimpleNamespace(monotonic=lambda: clock_s[0])
+    monkeypatch.setattr(gang_repair, "time", fake)
+    monkeypatch.setattr(gang_ledger, "time", fake)
+    server.objects |= {"/version": {"major": "1", "minor": "30"}, f"{JOBS}/j": job_of("j", 1)}
+    entry = of_job("j")
+    entry["spec"] |= {"schedulerName": "default-scheduler", "schedulingGates": [{"name": "dally.io/gate"}]}
+    server.pods.append(entry)
+    backend.topology()
+    assert told(backend)["j"].state == base.QUEUED
+    backend.start_job("a.job.j", {"n1": 8})
+    opened = copy.deepcopy(entry)
+    opened["spec"].pop("schedulingGates")
+    for step in server.orders("PATCH")[f"{PODS}/j-0"]:
+        if step["path"].startswith("/metadata/annotations/"):
+            name = step["path"].removeprefix("/metadata/annotations/").replace("~1", "/")
+            opened["metadata"]["annotations"][name] = step["value"]
+    backend.ledger.put(opened)
+    assert told(backend)["j"].state == base.STARTING
+    assert backend.complete() == []
+    clock_s[0] += gang_repair.PLACE_WITHIN_S - 1.0
+    assert backend.complete() == []
+    clock_s[0] += 2.0
+    assert backend.complete() == ["job a.job.j is stopped: kube-scheduler has not bound pod j-0 to n1"]
+    assert evicted(server) == {"j-0"}
+    backend.ledger.drop(opened)
+    again = copy.deepcopy(entry)
+    again["metadata"] |= {"name": "j-1", "uid": "j-1"}
+    backend.ledger.put(again)
+    assert told(backend)["j"].state == base.QUEUED
+    assert told(backend)["j"].allowed == frozenset({"n2"})
+    clock_s[0] += gang_repair.AVOID_S
+    assert told(backend)["j"].allowed is None
 
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/dally/leases/dally-scheduler"

@@ -37,6 +37,9 @@ class GangLedger:
         ours: Callable[[PodRecord], bool],
     ) -> None:
         self.abandoned: dict[GangKey, str] = {}  # and why
+        self.avoided: dict[
+            GangKey, tuple[frozenset[str], float]
+        ] = {}  # nodes that a gang is not to get, until when
         self._pods = pods
         self._nodes = nodes
         self._neighbours = neighbours
@@ -58,7 +61,7 @@ class GangLedger:
             if self._nodes.take_changes():
                 dirty |= self._gangs.keys()
             dirty |= self._crowded()
-        dirty |= self._unclear() | self._unbound()
+        dirty |= self._unclear() | self._unbound() | self._avoided_for_long()
         result = {key: self._pods.gang(key) for key in dirty}
         try:
             named = ((key, pods) for key, pods in result.items() if pods and self._ours(pods[0]))
@@ -112,6 +115,14 @@ class GangLedger:
             if first.rules != NO_RULES
             or any(term.matches(pod.namespace, pod.labels) for term in terms for pod in gang.waiting)
         }
+
+    def _avoided_for_long(self) -> set[GangKey]:
+        """Gangs that may get any node again."""
+        now = time.monotonic()
+        result = {key for key, (_, until_s) in self.avoided.items() if now >= until_s}
+        for key in result:
+            del self.avoided[key]
+        return result
 
     def _unbound(self) -> set[GangKey]:
         """Gangs that wait and whose claims may be bound by now."""
@@ -221,6 +232,9 @@ class GangLedger:
         if foreign or not gang.waiting:
             return job_of_gang(gang, abandoned, foreign, bar)
         names = self._permitted(gang.waiting)
+        avoided, _ = self.avoided.get(gang.key, (frozenset(), 0.0))
+        if avoided:
+            names = (frozenset(self._nodes.gpus()) if names is None else names) - avoided or names
         total = self._nodes.gpus()
         gpus = total if names is None else {name: total[name] for name in names}
         room = self._neighbours.room_of(gang.waiting, gpus)

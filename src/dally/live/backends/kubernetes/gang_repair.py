@@ -25,6 +25,8 @@ from dally.live.backends.kubernetes.ranks import seats
 
 REPLACEMENT_WAIT_S: Final = 3.0  # for a controller to make the pods that are missing
 OVERTIME_S: Final = 30.0  # beyond its grace, before a pod counts as stuck
+PLACE_WITHIN_S: Final = 60.0  # for Kubernetes' own scheduler to bind pods that were let through their gate
+AVOID_S: Final = 300.0  # nodes to which it did not bind them
 
 
 class GangRepair:
@@ -38,10 +40,15 @@ class GangRepair:
         nodes: NodeLedger,
         overbooking: Overbooking,
         abandoned: dict[GangKey, str],
+        avoided: dict[GangKey, tuple[frozenset[str], float]],
         force: bool,
     ) -> None:
-        """`abandoned`: gangs on their way out and why, which this adds to and takes from."""
+        """`abandoned`: gangs on their way out and why, which this adds to and takes from.
+
+        `avoided`: nodes that a gang is not to get, and until when, which this adds to.
+        """
         self._abandoned = abandoned
+        self._avoided = avoided
         self._binder = binder
         self._evictor = evictor
         self._room = room
@@ -50,6 +57,7 @@ class GangRepair:
         self._force = force
         self._fence = Fence()
         self._half_since_s: dict[GangKey, float] = {}
+        self._pinned_since_s: dict[GangKey, float] = {}
         self._going_since_s: dict[str, float] = {}
         self._reported: set[str] = set()  # pods that were reported as stuck
 
@@ -75,6 +83,8 @@ class GangRepair:
         self._half_since_s = {key: since for key, since in self._half_since_s.items() if key in half}
         self._going_since_s = {uid: since for uid, since in self._going_since_s.items() if uid in going}
         self._reported &= going
+        pinned = {gang.key for gang in gangs if any(pod.pinned for pod in gang.bound)}
+        self._pinned_since_s = {key: since for key, since in self._pinned_since_s.items() if key in pinned}
         for key in self._abandoned.keys() - seen:
             del self._abandoned[key]
         return problems
@@ -88,7 +98,19 @@ class GangRepair:
         return problems
 
     def _one(self, gang: PodGang, tier: str) -> list[str]:
-        return self._seat_others(gang) + self._whole_or_not(gang, tier)
+        return self._unplaced(gang) or self._seat_others(gang) + self._whole_or_not(gang, tier)
+
+    def _unplaced(self, gang: PodGang) -> list[str]:
+        """A gang that Kubernetes' own scheduler has not bound in its time goes back, and is planned elsewhere."""
+        pinned = [pod for pod in gang.bound if pod.pinned]
+        if not pinned or gang.bare:
+            return []
+        now = time.monotonic()
+        if now - self._pinned_since_s.setdefault(gang.key, now) < PLACE_WITHIN_S:
+            return []
+        names = frozenset(pod.node for pod in pinned)
+        self._avoided[gang.key] = names, now + AVOID_S
+        return self._give_up(gang, f"kube-scheduler has not bound pod {pinned[0].name} to {pinned[0].node}")
 
     def _whole_or_not(self, gang: PodGang, tier: str) -> list[str]:
         lost = [pod for pod in gang.bound if self._nodes.get(pod.node) is None]

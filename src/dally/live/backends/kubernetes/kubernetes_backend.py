@@ -86,7 +86,7 @@ class KubernetesBackend(JobByJob):
         self._gangs = GangLedger(self.ledger, self.nodes, neighbours, claims, owners, self._ours)
         self._gang_repair = GangRepair(
             self._binder, self._evictor, self._room, self.nodes, Overbooking(self.ledger, self.nodes),
-            self._gangs.abandoned, options.force,
+            self._gangs.abandoned, self._gangs.avoided, options.force,
         )  # fmt: skip
         self._hostfiles = Hostfiles(self.api)
         self._event_writer = EventWriter(self.api, options.scheduler_name) if options.events else None
