@@ -160,3 +160,19 @@ def test_predict_shows_what_crosses_and_writes_the_order_of_ranks(
     other = ["predict", "--model", "resnet50", *words[7:]]
     assert exit_code([*other, "--hostfile", str(hosts)]) == 2
     assert "states no parallel groups" in capsys.readouterr().err
+
+
+def test_explain_says_which_groups_cross_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """16 GPUs on two machines of 8: stages or replicas meet over NICs, and 8 GPUs stay in one machine."""
+    from dally.cli.main import exit_code
+
+    file, jobs, run = tmp_path / "mine.toml", tmp_path / "jobs.csv", tmp_path / "run"
+    file.write_text(MODEL)
+    jobs.write_text("job_id,submit_s,gpus,duration_s,model\na,0,16,900,our-8b\nb,9000,8,900,our-8b\n")
+    words = ["simulate", str(jobs), "--cluster", "2x2x8", "--network", "normal", "--profiles", str(file)]
+    assert exit_code([*words, "--out", str(run)]) == 0
+    capsys.readouterr()
+    assert exit_code(["explain", "a", "--run", str(run)]) == 0
+    assert "; over machine uplinks: " in capsys.readouterr().out
+    assert exit_code(["explain", "b", "--run", str(run)]) == 0
+    assert "uplinks" not in capsys.readouterr().out

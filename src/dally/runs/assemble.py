@@ -11,6 +11,9 @@ from math import ceil, ulp
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from librt.vecs import vec
+from mypy_extensions import i64
+
 from dally.cluster.recorded_place import Places
 from dally.cluster.spec import connect_topology, quiet, read_shares, read_topology
 from dally.cluster.topology import Topology
@@ -20,7 +23,7 @@ from dally.errors import InputError
 from dally.metrics.record import Inputs
 from dally.model import INFINITY, NEVER, Job
 from dally.perf.base import SpeedModel
-from dally.perf.gang import closest_placement, placement_at
+from dally.perf.gang import closest_placement, gang_on, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
 from dally.perf.recorded_work import Recorded, recorded_work
@@ -160,6 +163,23 @@ class TierSlowdowns:
         if result is None:
             result = self._known[model, gpus] = self._worked_out(model, gpus)
         return result
+
+    def crossed(self, model: str, machines: list[str], gpus: list[int]) -> dict[str, str]:
+        """The highest tier whose uplinks each kind of a large model's groups crosses there; {} of other models."""
+        if self._network is None or not model:
+            return {}
+        try:
+            groups = self._profiles(model, sum(gpus)).groups
+        except InputError:
+            return {}
+        if groups is None:
+            return {}
+        numbers = {name: number for number, name in enumerate(self._network.topology.names[0])}
+        parts = vec[i64]([numbers[name] for name in machines])
+        crossed: dict[str, str] = groups.placed(
+            self._network, gang_on(self._network, parts, vec[i64](gpus))
+        ).crossed
+        return crossed
 
     def _worked_out(self, model: str, gpus: int) -> list[float]:
         network, still = self._network, self._still

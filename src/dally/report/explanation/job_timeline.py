@@ -17,7 +17,7 @@ from dally.report.explanation.course import MAKES
 from dally.report.explanation.instant import Instant, Timeline
 from dally.report.explanation.waiting import placement_text
 from dally.report.time_text import duration, run_clock, run_stamp
-from dally.runs.assemble import tier_slowdowns
+from dally.runs.assemble import TierSlowdowns
 
 LEAST_SLOWDOWN: Final = 1.005  # what reads 1.00 is none
 MOST_CAUSES: Final = 6  # of one wait that a history names
@@ -83,7 +83,11 @@ class Explainer:
 
     def slowdowns(self, job: dict[str, Any]) -> list[float]:
         """How much slower the job's model runs at each tier, alone; [] without a network."""
-        return tier_slowdowns(self.run.scenario, job["model"] or "", int(job["gpus"]), self.run.topology)
+        return self._speeds(job["model"] or "", int(job["gpus"]))
+
+    @cached_property
+    def _speeds(self) -> TierSlowdowns:
+        return TierSlowdowns(self.run.scenario, self.run.topology)
 
     # The history of one job.
 
@@ -121,7 +125,9 @@ class Explainer:
             if kind in ("start", "migrate", "adopt") and row["machines"] is not None:
                 if kind == "start":
                     entries += self._causes(job_id, own, since_s, time_s)
-                entries.append(TimelineEntry(time_s, kind, self._placed(row, act, own, since_s)))
+                crossed = self._speeds.crossed(job["model"] or "", row["machines"], row["machine_gpus"])
+                text = self._placed(row, act, own, since_s) + crossed_text(crossed)
+                entries.append(TimelineEntry(time_s, kind, text))
             elif kind == "finish":
                 entries.append(TimelineEntry(time_s, kind, _outcome(job)))
             elif kind in BEGINS_TO_WAIT:
@@ -321,6 +327,14 @@ def machines_text(machines: list[str], gpus: list[int]) -> str:
         f"{','.join(fold(names))} ({count} GPU{'s' if count != 1 else ''}{' each' if len(names) > 1 else ''})"
         for count, names in by_gpus.items()
     )
+
+
+def crossed_text(crossed: dict[str, str]) -> str:
+    """`; over machine uplinks: data, pipeline`, by the highest tier that each kind of groups crosses."""
+    by_tier: dict[str, list[str]] = {}
+    for kind, tier in crossed.items():
+        by_tier.setdefault(tier, []).append(kind.replace("_", " "))
+    return "".join(f"; over {tier} uplinks: {', '.join(sorted(kinds))}" for tier, kinds in by_tier.items())
 
 
 def _intervention(kind: str, reason: str) -> str:
