@@ -112,6 +112,15 @@ def test_markdown_has_two_tables_where_the_baseline_is() -> None:
     assert text.count("| against fifo |") == 1, "the second contest lacks the baseline"
 
 
+def test_fairness_between_users_is_in_the_page_where_jobs_have_users() -> None:
+    users = {"user_slowdown_max": 3.5, "rho_max": 1.25}
+    with_users = to_markdown(compare_rows([{**line, **users} for line in ROWS], "fifo"))
+    assert "slowdown of the worst user" in with_users
+    assert "finish-time fairness of the worst user" in with_users
+    assert "3.5" in with_users
+    assert "worst user" not in to_markdown(compare_rows(ROWS, "fifo"))
+
+
 def test_values_for_scripts() -> None:
     found = to_values(compare_rows([*ROWS, *QUITTER], "fifo"), "fifo")
     assert (found["baseline"], found["spread"]) == ("fifo", "half the range over seeds and replications")

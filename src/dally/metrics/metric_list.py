@@ -107,6 +107,7 @@ KEYS = tuple(metric.key for metric in METRICS)
 
 # What a page has room for, what fits a terminal or a paper, and what a report shows.
 FULL = (MAKESPAN, JCT_MEAN, JCT_P50, JCT_P99, *BY_SIZE, COMM, PREEMPTIONS, MIGRATIONS)
+BETWEEN_USERS = (USER_SLOWDOWN, USER_RHO)  # beside FULL, where jobs have users
 BRIEF = (JCT_MEAN, JCT_P50, JCT_P99, WAIT_MEAN, COMM, MAKESPAN, PREEMPTIONS)
 _ON_PAGE = (
     "jct_mean_s", "jct_p50_s", "jct_p99_s", "queue_mean_s", "user_slowdown_max", "rho_max", "comm_s",

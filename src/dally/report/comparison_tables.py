@@ -12,7 +12,19 @@ from typing import Any
 from dally.errors import at
 from dally.input_file import read_text, shown
 from dally.metrics.comparison import NOISE, Contest, Entry, Standing
-from dally.metrics.metric_list import BRIEF, COMM, FULL, JCT_MEAN, MEANING, REPEATED, SPAN, Metric, Spread, spread
+from dally.metrics.metric_list import (
+    BETWEEN_USERS,
+    BRIEF,
+    COMM,
+    FULL,
+    JCT_MEAN,
+    MEANING,
+    REPEATED,
+    SPAN,
+    Metric,
+    Spread,
+    spread,
+)
 from dally.metrics.summary import BY_QUEUE, by_queue
 from dally.parsed_text import parse_json
 from dally.report.run_summary import FIGURES
@@ -102,14 +114,22 @@ def as_good(contests: Iterable[Contest]) -> str:
     return AS_GOOD_MEASURED if all(contest.replications() > 1 for contest in contests) else AS_GOOD
 
 
+def full_of(contest: Contest) -> tuple[Metric, ...]:
+    """The metrics of a page's table: fairness between users, too, where jobs have users."""
+    return FULL + tuple(
+        metric for metric in BETWEEN_USERS if any(entry.mean(metric) is not None for entry in contest.entries)
+    )
+
+
 def to_markdown(contests: Sequence[Contest]) -> str:
     """table.md: two tables per contest."""
     how = f"Means over seeds, ± {MEANING}; the best in each column, {as_good(contests)}, is bold."
     texts = ["# Comparison\n", f"{how}\n", *(f"{line}.\n" for line in notes(contests)[1:])]
     for contest in contests:
-        texts += [f"## {contest.title()}\n", absolute(contest, FULL).markdown()]
+        metrics = full_of(contest)
+        texts += [f"## {contest.title()}\n", absolute(contest, metrics).markdown()]
         if contest.baseline:
-            texts.append(relative(contest, FULL).markdown())
+            texts.append(relative(contest, metrics).markdown())
         texts += [f"{part}\n" if isinstance(part, str) else part.markdown() for part in by_queue_tables(contest)]
     return "\n".join(texts)
 
