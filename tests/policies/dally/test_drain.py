@@ -106,8 +106,26 @@ def test_a_price_of_nothing_is_paid_as_soon_as_anything_stood_idle() -> None:
 
 def test_a_price_that_idle_gpus_have_not_paid_is_not_taken() -> None:
     # 1 × 114 GPU-seconds × 8 are 912; 3 × 300 are 900 at the first pass.
-    record = run(ALONE, {"idle_worth": "8.0"})
+    record = run(ALONE, {"idle_worth": "8.0", "finish_gain": "inf"})
     assert record.jobs[1].start_s > 400.0
+
+
+@pytest.mark.parametrize(("gain", "share", "starts"), [("2", "0.5", True), ("2", "1", True), ("9", "0.5", False)])
+def test_a_gang_of_most_of_the_cluster_whose_finish_is_nearer_than_theirs_needs_no_idle_gpus(
+    gain: str, share: str, starts: bool
+) -> None:
+    # The gang takes an expected 113 s per finish and 4 s to start, and the job in its way 444 s at 400 s.
+    record = run(ALONE, {"idle_worth": "8.0", "finish_gain": gain, "finish_share": share})
+    assert (record.jobs[1].start_s == 400.0) == starts
+
+
+def test_a_narrower_gang_pays_with_idle_gpus_only() -> None:
+    jobs = [(90.0, 1, 2000.0), (90.0, 1, 2000.0), (90.0, 1, 2000.0), (100.0, 2, 50.0)]
+    wide, narrow = (
+        run(jobs, {"idle_worth": "8.0", "finish_gain": "2", "finish_share": share}).jobs[3]
+        for share in ("0.5", "0.6")
+    )
+    assert wide.start_s <= narrow.start_s
 
 
 @pytest.mark.parametrize("needs", [{"cpus_per_gpu": 1.0}, {"features": "ib"}, {"nodes_max": 1}])

@@ -63,6 +63,15 @@ def test_probes_hold_a_share_of_the_gpus_until_each_ends() -> None:
     assert probes.room_for(_job(1, 4), 16, 50.0)
 
 
+def test_a_gang_of_three_quarters_of_the_cluster_has_its_turn_while_no_other_has_one() -> None:
+    probes = Probes(Limits(probe_share=0.25, finish_gain=2.0))
+    assert probes.room_for(_job(1, 12), 16, 50.0)
+    assert not probes.room_for(_job(1, 11), 16, 50.0), "it will find a place as others do"
+    probes.protect(_job(0, 1), 100.0)
+    assert not probes.room_for(_job(1, 12), 16, 50.0)
+    assert not Probes(Limits(probe_share=0.25)).room_for(_job(1, 12), 16, 50.0), "usually none has"
+
+
 def test_the_share_that_ends_is_what_was_seen_and_nothing_else() -> None:
     table = HazardTable()
     number = table.class_of(_job(0))
@@ -97,6 +106,11 @@ def test_no_turn_without_a_share_nor_odds_nor_jobs_that_are_young_no_more(settin
     # 6200 s.
     start_s = run(**settings).jobs[11].start_s
     assert start_s == (6200.0 if "probe_s" in settings else 11_000.0)
+
+
+def test_a_young_job_that_found_no_room_may_be_tried_again_sooner() -> None:
+    # As above the gang is young until 6000 s. The short job is due at 5300 s, and every 60 s from then on.
+    assert run(probe_s="5000", probe_again_s="60").jobs[11].start_s == 6020.0
 
 
 def test_a_rescue_ends_a_turn() -> None:

@@ -11,6 +11,7 @@ from dally.policies.dally.limits import Limits
 from dally.policies.dally.policy import Dally
 from dally.policies.declaration import NOTHING, NamedPolicy
 from dally.policies.ordering.gittins import BY, GittinsOrder
+from dally.policies.ordering.user_stretch import UserStretch
 from dally.policies.prediction.hazard import HazardTable
 from dally.policies.prediction.learned import read_table
 from dally.policies.settings import Settings
@@ -62,6 +63,15 @@ DRAINS: Final = (
         "quantum", USUAL.quantum, "a gang keeps a drained domain until others have waited this many of its restarts"
     ),
     Param("quantum_s", USUAL.quantum_s, "seconds added to each of these restarts"),
+    Param(
+        "finish_gain",
+        USUAL.finish_gain,
+        "a wide gang takes its domain if its finish is this many times as likely as its losers'; inf: never",
+        1.0,
+    ),
+    Param(
+        "finish_share", USUAL.finish_share, "share of the cluster from which on a gang is wide; above 1: none is"
+    ),
 )
 PROBES: Final = (
     Param(
@@ -72,6 +82,12 @@ PROBES: Final = (
     Param("probe_least_s", USUAL.probe_least_s, "the least seconds of work that this counts"),
     Param("probe_s", USUAL.probe_s, "seconds of work after which a job is no longer young, and its probe ends"),
     Param("probe_odds", USUAL.probe_odds, "share of such jobs that must have ended within their probe"),
+    Param(
+        "probe_again_s",
+        USUAL.probe_again_s,
+        "seconds after which a job without room for its probe is tried again",
+        1.0,
+    ),
     Param("probe_share", USUAL.probe_share, "share of the GPUs that such jobs hold at most; 0: no probes"),
 )
 SAFETY: Final = (
@@ -91,18 +107,35 @@ SAFETY: Final = (
     Param("wake_s", USUAL.wake_s, "seconds between two cycles while jobs wait", 1.0),
 )
 LIMITS: Final = (*PLACES, *STOPS, *MOVES, *DRAINS, *PROBES, *SAFETY)
-# By objective, what takes the place of usual values. For the makespan wide gangs must not be left for the end:
-# whoever has waited for six hours is served first.
+# What serves gangs of most of the cluster and young jobs better, at a cost of up to 1 % of mean JCT elsewhere.
+OF_WIDE_GANGS: Final = {"finish_gain": 2.0, "hold": 4.0, "probe_again_s": 60.0}
+# By objective, what takes the place of usual values. For the slowdown, finishes of short jobs count more.
+# For the makespan wide gangs must not be left for the end: a job that has waited for six hours is served first.
 OBJECTIVES: Final[dict[str, dict[str, float]]] = {
     "jct": {},
+    "slowdown": {**OF_WIDE_GANGS, "length_power": -0.5, "probe_least_s": 10.0, "probe_stretch": 5.0},
+    "p99": {**OF_WIDE_GANGS, "gpu_power": 0.8, "length_power": 0.25},
     "makespan": {"patience_s": 21600.0, "patience": 0.0, "stretch_s": 21600.0, "reserved": 0.7},
+    "fair": {"user_power": 1.0},
 }
 LEARNING: Final = (
-    Param("objective", "jct", "what counts: jct or makespan, which only changes what else is not set"),
+    Param(
+        "objective",
+        "jct",
+        "what counts: jct, slowdown, p99, makespan or fair; changes only what is not set otherwise",
+    ),
     Param("order", "gittins", "what ranks follow: gittins, or las (GPU time so far)"),
     Param("weight", 8.0, "jobs that the wider class counts for in a narrower one"),
     Param("forget", 0.03, "share of what a user's class forgets with each finish"),
     Param("by_user", True, "learn for each user apart"),
+    Param(
+        "length_power",
+        0.0,
+        "a finish counts as the job's length to this power: -1 for the slowdown, 0 for the mean",
+        -2.0,
+    ),
+    Param("gpu_power", 1.0, "a rank grows with the GPUs to this power; below 1 wide gangs come earlier"),
+    Param("user_power", 0.0, "a rank falls as its user's jobs take longer than they run, to this power"),
     Param("prior", 0.15, "share of jobs that end in their first 30 s, before anything is known"),
     Param("horizon", 0.5, "share of the job's age that the horizon of a rank covers, at least"),
     Param("least_horizon_s", 600.0, "the same, in seconds, at least"),
@@ -112,6 +145,7 @@ LEARNING: Final = (
 
 
 def _dally(settings: Settings) -> Policy:
+    settings = for_objective(settings)
     for name in ("forget", "prior", "reserved"):
         if settings[name] > 1.0:
             raise InputError(f"--set {name}={settings[name]:g}: must be a share from 0 to 1")
@@ -124,22 +158,25 @@ def _dally(settings: Settings) -> Policy:
         settings["horizon"],
         settings["least_horizon_s"],
         settings["by_user"],
+        settings["length_power"],
     )
     if settings["learned"]:
         table.restore(read_table(Path(settings["learned"]), table))
     if settings["order"] not in BY:
         raise InputError(f"--set order={settings['order']}: must be one of {', '.join(BY)}")
-    return Dally(GittinsOrder(table, settings["refresh_s"], BY[settings["order"]]), _limits(settings))
+    users = UserStretch(settings["user_power"]) if settings["user_power"] > 0.0 else None
+    order = GittinsOrder(table, settings["refresh_s"], BY[settings["order"]], settings["gpu_power"], users)
+    return Dally(order, Limits(**{param.name: settings[param.name] for param in LIMITS}))
 
 
-def _limits(settings: Settings) -> Limits:
-    """The limits as set, and where they are as usual as the objective wants them."""
+def for_objective(settings: Settings) -> Settings:
+    """The settings; those that are as usual become what the objective wants."""
     objective = settings["objective"]
     if objective not in OBJECTIVES:
         raise InputError(f"--set objective={objective}: must be one of {', '.join(OBJECTIVES)}")
-    values = {param.name: settings[param.name] for param in LIMITS}
-    changes = {name: value for name, value in OBJECTIVES[objective].items() if values[name] == getattr(USUAL, name)}
-    return Limits(**values | changes)
+    usual = {param.name: param.default for param in (*LIMITS, *LEARNING)}
+    changes = {name: value for name, value in OBJECTIVES[objective].items() if settings[name] == usual[name]}
+    return {**settings, **changes}
 
 
 DALLY: Final = NamedPolicy(

@@ -14,7 +14,7 @@ from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
 from dally.heap import Walk
-from dally.model import NEVER, RUNNING, Job
+from dally.model import INFINITY, NEVER, RUNNING, Job
 from dally.policies.dally.context import Context
 from dally.policies.dally.idle_credit import IdleCredit, most_free
 from dally.policies.dally.preemption import Eviction
@@ -45,6 +45,12 @@ def scarcity(job: Job, cluster: Cluster, context: Context) -> float:
     return math.pow(float(cluster.topology.total_gpus()) / float(job.gpus), context.limits.idle_power)
 
 
+def is_wide(gpus: i64, cluster: Cluster, context: Context) -> bool:
+    """Whether a gang takes so much of the cluster that the sooner finish decides between it and all others."""
+    share = float(gpus) / float(cluster.topology.total_gpus())
+    return context.limits.finish_gain < INFINITY and share >= context.limits.finish_share
+
+
 def quantum_s(job: Job, cluster: Cluster, context: Context) -> float:
     """Seconds that better-ranked jobs wait in all before a gang whose domain was paid for may lose it to them."""
     limits = context.limits
@@ -69,16 +75,23 @@ def claimants(now: float, queue: Queue, cluster: Cluster, credit: IdleCredit, co
     least_gpus = credit.least_gpus(cluster, context.limits)
     for place in range(len(queue.classes) - 1, -1, -1):
         group = queue.classes[place]
-        if float(group.gpus) < least_gpus:
+        wide = is_wide(group.gpus, cluster, context)
+        if float(group.gpus) < least_gpus and not wide:
             break
         if group.group > 1 or len(group.heap.items) == 0:
             continue
         near = cluster.topology.closest_tier(group.gpus, group.group)
+        if wide:
+            head = group.job(group.heap.first())
+            if credit.has_account(head) and credit.is_due(head, now):
+                rows.append((0.0, int(head.index)))
+                jobs[int(head.index)] = head
+                continue
         had_gpu_s = credit.most(group, near)
         if had_gpu_s <= 0.0 or had_gpu_s < least_gpu_s * math.pow(total / float(group.gpus), power):
             continue
         best, ratio = _claimant(credit.claimants(group), near, now, cluster, credit, context)
-        if best is not None:
+        if best is not None and int(best.index) not in jobs:
             rows.append((-ratio, int(best.index)))
             jobs[int(best.index)] = best
     rows.sort()
@@ -116,11 +129,13 @@ def drain_for(job: Job, now: float, cluster: Cluster, credit: IdleCredit, contex
     had_gpu_s = credit.of(job, near)
     eviction: Eviction | None = None
     price_gpu_s = _least_price_gpu_s(job, near, rank, now, cluster, context)
-    if price_gpu_s <= had_gpu_s:
+    if price_gpu_s <= had_gpu_s or is_wide(job.gpus, cluster, context):
         eviction = any_eviction(job, near, rank, now, cluster, context)
         price_gpu_s = NO_PRICE
     if eviction is not None:
         price_gpu_s = _price_gpu_s(job, rank, eviction, now, cluster, context)
+        if is_wide(job.gpus, cluster, context) and _finishes_more(job, eviction, context):
+            price_gpu_s = 0.0
     if eviction is None or price_gpu_s == NO_PRICE or had_gpu_s < price_gpu_s:
         missing_s = max(0.0, price_gpu_s - had_gpu_s) / float(job.gpus)  # never are more GPUs idle beside it
         credit.look_again(job, now + min(missing_s, context.limits.wake_s))
@@ -166,6 +181,22 @@ def _price_gpu_s(
             following = others * away_s / context.ranks.per_finish_s(loser)
             cost_gpu_s += float(loser.gpus) * away_s * (1.0 + following)
     return context.limits.idle_worth * scarcity(job, cluster, context) * cost_gpu_s if better else NO_PRICE
+
+
+def _finishes_more(job: Job, eviction: Eviction, context: Context) -> bool:
+    """Whether the gang is expected to finish so many times as soon as any of those that lose their GPUs to it.
+
+    One of a knapsack's two answers within a factor of 2 of the best: its best-valued items for their weight, which
+    ranks serve, or the widest item alone.
+    """
+    prices, ranks = context.prices, context.ranks
+    if ranks.alike(context.limits.alike):
+        return False
+    per_finish_s = ranks.per_finish_s(job) * prices.best(job) + prices.restart_s(job)
+    finishes = 0.0
+    for loser in eviction.losers:
+        finishes += 1.0 / (ranks.per_finish_s(loser) * prices.best(loser))
+    return context.limits.finish_gain * per_finish_s * finishes <= 1.0
 
 
 def outweighed(

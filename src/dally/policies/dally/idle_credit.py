@@ -139,6 +139,11 @@ class IdleCredit:
         """The waiting job's credit in GPU-seconds."""
         return self._account[near] - self._opened_for(job.slot_class).key(job.slot)
 
+    def has_account(self, job: Job) -> bool:
+        """Whether the job waits and may be paid for."""
+        opened = self._opened.get(int(job.slot_class))
+        return opened is not None and opened.holds(job.slot)
+
     def pay(self, price_gpu_s: float) -> None:
         """So much is spent, whichever gang it was for."""
         for tier in range(len(self._account)):

@@ -29,6 +29,7 @@ from dally.policies.queue import Queue
 from dally.policies.view import View
 
 MOST_ROOMS: Final = 12  # gangs for which one pass makes room on a large cluster; the next goes on
+AT_LEAST_S: Final = 30.0  # from one pass to the next that is for a young job
 SOON_S: Final = 1.0  # when that is, unless something happens before
 
 
@@ -306,9 +307,12 @@ class Dally(Policy):
         side.due_s = INFINITY
         if queue.waiting[queue.tenant] > 0 and len(cluster.running) > 0:
             patience_s = side.starvation.next_s()
-            side.due_s = now + self.limits.wake_s
+            limits = self.limits
+            side.due_s = now + limits.wake_s
             if now < patience_s < side.due_s:
                 side.due_s = patience_s
+            if limits.probe_again_s < limits.wake_s:
+                side.due_s = min(side.due_s, max(now + AT_LEAST_S, side.probes.next_s()))
             if self._has_made_most():
                 side.due_s = min(side.due_s, now + SOON_S)
         if self._overrides.anything():  # where no job runs, too: one with an override takes no other place before
@@ -341,7 +345,9 @@ class Dally(Policy):
             if cluster.closest_tier(job) != near:
                 continue  # its constraints keep it farther apart, or out of the cluster
             cluster.focus(job)
-            if job.status != WAITING or self._delay.first_choice(job, near, False, cluster) is not None:
+            if job.status != WAITING:
+                continue
+            if self._delay.first_choice(job, near, False, cluster) is not None:
                 continue
             drain = drain_for(job, now, cluster, side.credit, context)
             if drain is None:
@@ -400,7 +406,7 @@ class Dally(Policy):
             elif cluster.closest_tier(job) >= 0 and queue.shows(job) and probes.room_for(job, total, now):
                 jobs.append(job)
             else:
-                probes.put_off(job, now + limits.wake_s)
+                probes.put_off(job, now + min(limits.probe_again_s, limits.wake_s))
         return jobs
 
     def _probe(self, jobs: list[Job], now: float, cluster: Cluster) -> Iterator[Action]:
@@ -420,7 +426,7 @@ class Dally(Policy):
                 yield from _as_long_as_they_succeed(actions)
             if job.status != RUNNING:
                 probes.forget(job)
-                probes.put_off(job, now + limits.wake_s)
+                probes.put_off(job, now + min(limits.probe_again_s, limits.wake_s))
 
     def _end_probes(self, now: float) -> bool:
         """Young jobs keep their GPUs for their hold only, as anybody; whether one kept them for longer."""
@@ -441,7 +447,8 @@ class Dally(Policy):
             return [Start(job, place)]
         if not self.limits.preemption or not context.churn.allows() or context.prices.spent():
             return []
-        return evict_older(job, near, self.limits.probe_s, now, cluster, context)
+        wide = float(job.gpus) > self.limits.probe_share * float(cluster.topology.total_gpus())
+        return evict_older(job, near, 0.0 if wide else self.limits.probe_s, now, cluster, context)
 
     def _serve_first(self, job: Job, near: i64, now: float, cluster: Cluster) -> list[Action]:
         """What makes a job start at its closest tier whatever its rank; [] if nothing does yet."""

@@ -71,7 +71,10 @@ class Probes:
         for other, until_s in self._probing.values():
             if until_s > now:
                 held += other.gpus
-        return float(held) <= self._limits.probe_share * float(total)
+        if float(held) <= self._limits.probe_share * float(total):
+            return True
+        wide = float(held) >= self._limits.finish_share * float(total)
+        return wide and held == job.gpus and self._limits.finish_gain < INFINITY
 
     def protect(self, job: Job, until_s: float) -> None:
         """The job probes until then."""

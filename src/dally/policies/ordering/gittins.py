@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from mypy_extensions import i64, mypyc_attr
@@ -11,6 +12,7 @@ from dally.heap import IndexedHeap
 from dally.model import CANCELLED, INFINITY, RUNNING, Job
 from dally.pickles import picklable
 from dally.policies.ordering.base import Order
+from dally.policies.ordering.user_stretch import UserStretch
 from dally.policies.prediction.hazard import HazardTable
 from dally.policies.prediction.statements import StatementTable
 
@@ -57,7 +59,14 @@ class GittinsOrder(Order):
     `order=las`, the rank is the GPU time so far.
     """
 
-    def __init__(self, table: HazardTable, refresh_s: float = 600.0, by: i64 = GITTINS) -> None:
+    def __init__(
+        self,
+        table: HazardTable,
+        refresh_s: float = 600.0,
+        by: i64 = GITTINS,
+        gpu_power: float = 1.0,
+        users: UserStretch | None = None,
+    ) -> None:
         self.table: HazardTable = table
         self.statements: StatementTable = StatementTable()
         self.by: i64 = by
@@ -70,6 +79,8 @@ class GittinsOrder(Order):
         self._restated: list[Ranked] = []  # who said since then how long they take
         self.gpus: float = 0.0  # of the cluster
         self._drain_s: float = INFINITY  # until all would be done if no more jobs came, with no GPU idle
+        self.gpu_power: float = gpu_power
+        self.users: UserStretch | None = users
         self._due: list[Ranked] = []  # whose ranks are to be worked out anew,
         self._refreshed: i64 = 0  # of which so many are done
 
@@ -131,6 +142,15 @@ class GittinsOrder(Order):
         if pooled_s > service_s and self._stated_left_s(ranked) * ranked.best >= self._drain_s:
             return service_s
         return pooled_s
+
+    def _order(self, ranked: Ranked) -> float:
+        """The same where a finish counts by the job's length, which is what the job says itself if it does."""
+        power = self.table.length_power
+        if power == 0.0:
+            return self._per_finish_s(ranked)
+        if ranked.stated_s > 0.0:
+            return self._per_finish_s(ranked) * math.pow(ranked.stated_s / 3600.0, -power)
+        return self.table.order(ranked.leaf, ranked.age_bin)
 
     def alike(self, times: float) -> bool:
         """Whether ranks of jobs of one size tell nothing yet: none has lived so many times as long as another."""
@@ -200,7 +220,12 @@ class GittinsOrder(Order):
         if self.by == ATTAINED:
             ranked.rank = float(job.gpus) * self.table.edges_s[ranked.age_bin]
         else:
-            ranked.rank = float(job.gpus) * self._per_finish_s(ranked) * ranked.best
+            gpus = float(job.gpus)
+            if self.gpu_power != 1.0:
+                gpus = math.pow(gpus, self.gpu_power)
+            ranked.rank = gpus * self._order(ranked) * ranked.best
+            if self.users is not None:
+                ranked.rank *= self.users.weight(job)
 
     def _cross(self, ranked: Ranked, now: float) -> bool:
         """Into the age bin where its work is now; whether that is another one."""
@@ -255,24 +280,34 @@ class GittinsOrder(Order):
         self._crossings.put(job.index, works_s + (end_s - job.done_s(now)) / job.rate, 0.0)
 
     def queued(self, job: Job, now: float) -> None:
+        if self.users is not None:
+            self.users.waits(job, now)
         self.ranked(job)
 
     def started(self, job: Job, now: float) -> None:
+        if self.users is not None:
+            self.users.runs(job, now)
         self._expect(self.ranked(job), now)
 
     def rerated(self, job: Job, now: float) -> None:
         self._expect(self.ranked(job), now)
 
     def stopped(self, job: Job, now: float) -> None:
+        if self.users is not None:
+            self.users.waits(job, now)
         self._crossings.discard(job.index)
 
     def withdrawn(self, job: Job, now: float) -> None:
+        if self.users is not None:
+            self.users.leaves(job, now)
         if job.status == CANCELLED:  # it counts as far as it got
             ranked = self._ranked.pop(int(job.index), None)
             if ranked is not None:
                 ranked.gone = True
 
     def finished(self, job: Job, now: float) -> None:
+        if self.users is not None:
+            self.users.leaves(job, now)
         ranked = self._ranked.pop(int(job.index))
         ranked.gone = True
         if ranked.stated_s > 0.0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from librt.vecs import append, vec
@@ -39,7 +40,7 @@ def size_class(gpus: i64) -> int:
 class AgeClass:
     """What was seen of jobs alike: by age bin, how many met it, and how many of those ended in it."""
 
-    __slots__ = ("ended", "hazards", "known_at", "lefts_s", "met", "parent", "ranks_s", "version")
+    __slots__ = ("ended", "hazards", "known_at", "lefts_s", "met", "orders", "parent", "ranks_s", "version")
 
     def __init__(self, parent: i64, bins: i64) -> None:
         self.parent: i64 = parent  # the wider class; -1: none
@@ -51,6 +52,7 @@ class AgeClass:
         self.hazards: vec[float] = vec[float]()
         self.lefts_s: vec[float] = vec[float]()
         self.ranks_s: vec[float] = vec[float]()  # -1: not yet
+        self.orders: vec[float] = vec[float]()  # the same by weighted finishes
 
 
 picklable(AgeClass, -1, 1)
@@ -74,12 +76,14 @@ class HazardTable(Part):
         horizon_share: float = 0.5,
         least_horizon_s: float = 600.0,
         by_user: bool = True,
+        length_power: float = 0.0,
     ) -> None:
         self.weight: float = weight
         self.keep: float = 1.0 - forget
         self.horizon_share: float = horizon_share
         self.least_horizon_s: float = least_horizon_s
         self.by_user: bool = by_user
+        self.length_power: float = length_power
         self.edges_s: vec[float] = age_edges()
         self.bins: i64 = len(self.edges_s)
         self.finishes: i64 = 0
@@ -194,8 +198,17 @@ class HazardTable(Part):
         """The inverse of its Gittins index: expected seconds of service per finish, over the best horizon."""
         group = self._known(number)
         if group.ranks_s[age_bin] < 0.0:
-            group.ranks_s[age_bin] = self._rank_s(group.hazards, age_bin)
+            group.ranks_s[age_bin] = self._rank_s(group.hazards, age_bin, 0.0)
         return group.ranks_s[age_bin]
+
+    def order(self, number: i64, age_bin: i64) -> float:
+        """The same if a finish counts as the job's length in hours to `length_power`: what jobs are served by."""
+        if self.length_power == 0.0:
+            return self.rank_s(number, age_bin)
+        group = self._known(number)
+        if group.orders[age_bin] < 0.0:
+            group.orders[age_bin] = self._rank_s(group.hazards, age_bin, self.length_power)
+        return group.orders[age_bin]
 
     def is_stale(self, known_at: i64) -> bool:
         """Whether enough jobs finished since then for ranks to be worked out again: 20 and 2 %."""
@@ -209,6 +222,7 @@ class HazardTable(Part):
             group.hazards = self._hazards(number)
             group.lefts_s = self._lefts_s(group.hazards)
             group.ranks_s = vec[float]([-1.0] * int(self.bins))
+            group.orders = vec[float]([-1.0] * int(self.bins))
         return group
 
     def _hazards(self, number: i64) -> vec[float]:
@@ -239,7 +253,7 @@ class HazardTable(Part):
             lefts_s[place] = after_s
         return lefts_s
 
-    def _rank_s(self, hazards: vec[float], age_bin: i64) -> float:
+    def _rank_s(self, hazards: vec[float], age_bin: i64, length_power: float) -> float:
         """Least Σ S·L·(1 - h/2) ÷ Σ S·h over horizons that are long enough, S being the survival from here."""
         age_s = self.edges_s[age_bin]
         horizon_s = self.horizon_share * age_s
@@ -252,7 +266,7 @@ class HazardTable(Part):
         for place in range(age_bin, self.bins):
             hazard = hazards[place]
             service_s += survival * self._length_s(place) * (1.0 - 0.5 * hazard)
-            finishes += survival * hazard
+            finishes += survival * hazard * self._weight(place, length_power)
             survival *= 1.0 - hazard
             if finishes > 0.0 and self.end_s(place) >= age_s + horizon_s and service_s / finishes < best_s:
                 best_s = service_s / finishes
@@ -261,6 +275,12 @@ class HazardTable(Part):
         if best_s == INFINITY:  # nobody gets as far as the shortest horizon
             best_s = service_s / finishes if finishes > 0.0 else self.left_at_worst_s()
         return best_s
+
+    def _weight(self, age_bin: i64, length_power: float) -> float:
+        """What a finish in an age bin counts."""
+        if length_power == 0.0:
+            return 1.0
+        return math.pow((self.edges_s[age_bin] + 0.5 * self._length_s(age_bin)) / 3600.0, length_power)
 
     def left_at_worst_s(self) -> float:
         """A rank for jobs of which nothing says that they ever end."""
