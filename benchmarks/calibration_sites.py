@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from time import process_time
 from typing import Any, NamedTuple
 
 from dally.benchmark.tables_page import shared_folder
@@ -26,6 +25,7 @@ from dally.cluster.formats.writers import to_toml
 from dally.cluster.partitions import Partition
 from dally.cluster.topology import Machine, Topology
 from dally.job_spec import JobSpec
+from dally.live.forecast.estimator import cpu_s
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
@@ -219,7 +219,7 @@ def ask(site: Site, jobs: int, folder: Path) -> dict[str, Any]:
     history = happened.record
     (folder / "sacct.txt").write_text("".join(text_of(history, "sacct")))
     (folder / "cluster.toml").write_text(cluster_text(site, False))
-    began = process_time()
+    began = cpu_s()
     words = ["whatif", str(folder / "sacct.txt"), "--cluster", str(folder / "cluster.toml"), "--network", "none"]
     code = exit_code([*words, "--seed", "1", "--jobs", "1", "--skip-impossible", "--out", str(folder / "answer")])
     if code:
@@ -227,7 +227,7 @@ def ask(site: Site, jobs: int, folder: Path) -> dict[str, Any]:
     values: dict[str, Any] = json.loads((folder / "answer" / "whatif.json").read_text())
     now_s, then_s = (sum(wait[side] for wait in happened.next_waits_s.values()) for side in (0, 1))
     return values | {
-        "cpu_s": process_time() - began,
+        "cpu_s": cpu_s() - began,
         "jobs": len(history.rows),
         "days": happened.days,
         "next_change": then_s / now_s - 1.0 if now_s else 0.0,
@@ -240,14 +240,21 @@ def row_of(site: Site, values: dict[str, Any]) -> str:
     hidden += ", limits" if site.queues else ""
     found = values["calibration"]["policy"] + (", limits" if values["calibration"]["limits"] else "")
     whole, verdict = values["fit"]["whole"], values["verdict"]
-    sizes = [abs(size["replayed_mean_s"] / max(size["recorded_mean_s"], 60.0) - 1.0) for size in whole["sizes"]]
+    sizes = [
+        abs(size["replayed_mean_s"] - size["recorded_mean_s"]) / max(size["recorded_mean_s"], 60.0)
+        for size in whole["sizes"]
+    ]
     [dally] = [one for one in values["questions"]["policies"] if one["policy"] == "dally"]
     change = dally["wait_change"]
+    forecast = "no waits"
+    if change:
+        low, high = (f"{100 * change[end]:+.0f}" for end in ("low", "high"))
+        forecast = f"{100 * change['share']:+.0f} % ({low} to {high})"
     cells = [
         site.name, f"{values['jobs']:,} in {values['days']:.0f} d", hidden, found,
         f"{whole['recorded_mean_s'] / 60:.1f} min", f"{whole['replayed_mean_s'] / 60:.1f} min",
         f"{100 * max(sizes):.0f} %", f"{verdict['level']}: {'; '.join(verdict['reasons'])}".removesuffix(": "),
-        f"{100 * change['share']:+.0f} % ({100 * change['low']:+.0f} to {100 * change['high']:+.0f})",
+        forecast,
         f"{100 * values['next_change']:+.0f} %", f"{values['cpu_s']:.0f} s",
     ]  # fmt: skip
     return f"| {' | '.join(cells)} |"
