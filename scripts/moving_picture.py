@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from screenshots import CHROMIUM, IMAGES, busiest, simulated
+from screenshots import CHROMIUM, IMAGES, busiest, simulated  # type: ignore[import-not-found]  # beside this file
 
 from dally.web.replay.replay_app import ReplayScene, replay_app
 from dally.web.server import LocalServer
