@@ -59,7 +59,7 @@ def test_a_site_of_three_partitions_is_replayed_as_it_was(
 ) -> None:
     """Its settings are found from its record, and machines that are idle in the replay too are no objection."""
     [site] = [site for site in SITES if site.name == "three partitions"]
-    values = ask(site, 250, tmp_path / "site")
+    values = ask(site, 1000, tmp_path / "site")
     assert values["calibration"]["policy"] == site.policy
     assert values["fit"]["whole"]["replayed_mean_s"] == pytest.approx(
         values["fit"]["whole"]["recorded_mean_s"], rel=0.1
