@@ -76,3 +76,10 @@ def test_make_targets_exist() -> None:
     for page in PAGES:
         named = set(re.findall(r"(?:`|^)make ([\w-]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE))
         assert named <= targets, page
+
+
+def test_no_page_has_marks_of_a_merge() -> None:
+    pages = [*sorted((ROOT / "docs").rglob("*.md")), *sorted(ROOT.glob("*.md"))]
+    assert len(pages) > 30
+    marks = re.compile(r"^(<{7}|>{7}) ", re.MULTILINE)
+    assert [page.name for page in pages if marks.search(page.read_text(encoding="utf-8"))] == []
