@@ -93,36 +93,6 @@ def test_a_slower_type_takes_longer(folder: Path) -> None:
     assert late.finish_s == 2001.0, "a slower GPU now: twice as long, and sooner done than in line"
 
 
-NOTING = """
-from dally import Policy, Start
-from dally.policies.placement.best_fit import BestFit
-
-FIT = BestFit()
-
-class Noting(Policy):
-    def schedule(self, now, queue, cluster):
-        job = queue.best()
-        if job is None:
-            return
-        with open("ASKED", "a") as file:
-            file.write(f"{now:g} {job.job_id}\\n")
-        place = FIT.place(job, now, cluster)
-        if place is not None:
-            yield Start(job, place)
-        else:
-            queue.close(job)
-"""
-
-
-def test_what_happens_in_one_pool_has_the_others_looked_at_again(folder: Path) -> None:
-    """Their policies are told of it: some decide by ranks that have moved since."""
-    (folder / "noting.py").write_text(NOTING.replace("ASKED", str(folder / "asked")))
-    rows = "a,0,8,1000,V100,,\nb,10,8,100,V100,,\nc,50,4,100,A100,,\n"
-    ran(folder, rows, f"{folder / 'noting.py'}:Noting")
-    asked = (folder / "asked").read_text().splitlines()
-    assert {"0 a", "10 b", "50 c", "150 b", "1000 b"} <= set(asked)
-
-
 @pytest.mark.parametrize(
     ("row", "problem"),
     [

@@ -101,7 +101,6 @@ class PooledGate(Gate):
         for pool, policy in zip(self.pools, self.policies, strict=True):
             if pool is not stake.pool:
                 self.notify(policy, events.CAPACITY_CHANGED, None, now)
-        self._stir_all()  # or the gate would not have them look at what they were just told
 
     def forget(self, job: Job) -> None:
         if job.status != CANCELLED:
