@@ -52,9 +52,12 @@ def test_share_noise_and_wrong_statements() -> None:
 
 
 def test_short_job_comes_first_once_both_have_spoken() -> None:
-    """On one GPU: j0 states 10 h after 300 s. j1 then runs, states 1 h, and ends before j0 goes on."""
-    simulation = run([36000.0, 3600.0], Reports(1.0, 300.0, noise=0.0))
-    first, second = simulation.jobs
+    """On one GPU: j0 states 10 h after 300 s. j1 then runs, states 1 h, and ends before j0 goes on.
+
+    j2 keeps the GPU in use for longer than j0: a job that would end last anyway is not put off by what it states.
+    """
+    simulation = run([36000.0, 3600.0, 36000.0], Reports(1.0, 300.0, noise=0.0))
+    first, second, _ = simulation.jobs
     assert second.finish_s < first.finish_s
     assert second.finish_s < 5400.0
 
