@@ -51,6 +51,7 @@ class ScenarioFields(TypedDict, total=False):
     failures: str | PathLike[str]
     failure_rate: float
     repair_s: float
+    job_progress: str
     network_at: str
     mix: str
     trace_format: str
