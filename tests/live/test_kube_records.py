@@ -178,6 +178,45 @@ def test_sizes_that_controllers_state() -> None:
 
 
 @pytest.mark.parametrize(
+    ("about", "spec", "kind", "size"),
+    [
+        ({}, {"schedulingGroup": {"podGroupName": "t"}}, "podgroup", {"schedulingPolicy": {"gang": {"minCount": 2}}}),
+        ({"labels": {"scheduling.x-k8s.io/pod-group": "t"}}, {}, "podgroup-x", {"minMember": 2}),
+        ({"annotations": {"scheduling.k8s.io/group-name": "t"}}, {}, "podgroup-volcano", {"minMember": 2}),
+        ({}, {"schedulingGroup": {"podGroupName": "t"}}, "podgroup", {"schedulingPolicy": {"basic": {}}}),
+    ],
+)
+def test_pod_groups(about: dict[str, Any], spec: dict[str, Any], kind: str, size: dict[str, Any]) -> None:
+    """By the field of Kubernetes 1.36 and by the label or annotation of its forerunners."""
+    gpus = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}], **spec}
+
+    def member(name: str, **more: Any) -> PodRecord:
+        given = {"name": name, "namespace": "a", "uid": name, "creationTimestamp": CREATED, **about}
+        return pod_record({"metadata": given, "spec": {**gpus, **more}, "status": {}}, lambda *_: True)
+
+    head, *workers = member("head", containers=[{}]), member("w-0"), member("w-1")
+    assert (head.key.kind, head.key.name) == (kind, "t")
+    states = size_of("PodGroup", size)
+    if states is None:
+        return
+    found = gang_of(head.key, workers, Controller("u", 0.0, states), lambda _: False)
+    assert job_of_gang(found, None, False, "").spec.gpus == 16
+    found = gang_of(head.key, [head, workers[0]], Controller("u", 0.0, states), lambda _: False)
+    assert (found.size, job_of_gang(found, None, False, "").state) == (1, base.QUEUED)
+
+
+def test_a_pod_group_is_whole_once_its_plan_is_taken() -> None:
+    """The pod without GPUs may be gone by then."""
+    plan = {"labels": {"dally.io/gang": "", "dally.io/gang-size": "", "scheduling.x-k8s.io/pod-group": "t"}, **MADE}
+    bound = [pod(f"p{number}", node=f"n{number}", annotations=PLAN, **plan) for number in (1, 2)]
+    assert bound[0].key == ("a", "podgroup-x", "t")
+    whole = gang_of(bound[0].key, bound, Controller("u", 0.0, 3), lambda _: False)
+    assert (whole.size, whole.half) == (2, False)
+    left = gang_of(bound[0].key, bound[:1], Controller("u", 0.0, 3), lambda _: False)
+    assert (left.size, left.half) == (3, True)
+
+
+@pytest.mark.parametrize(
     ("text", "number"),
     [("500m", 0.5), ("2Gi", 2.0**31), ("8", 8.0), ("1e3", 1000.0), ("9" * 400, 2.0**63), ("x", 0.0), ("", 0.0)],
 )

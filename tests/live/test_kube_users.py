@@ -16,7 +16,7 @@ from sqlalchemy import select
 from dally.job_spec import JobSpec
 from dally.live.assembly import Service
 from dally.live.backends.base import BackendError, Submission
-from dally.live.backends.kubernetes import KubernetesBackend
+from dally.live.backends.kubernetes import KubernetesBackend, owners
 from dally.live.config import Config, Setup
 from dally.live.store.schema import EVENTS
 from tests.live.kube_cluster import JOBS, NODES, PODS, ROOT, KubeCluster, job, pod, until
@@ -157,6 +157,8 @@ def test_no_other_right_is_used(site: Site) -> None:
     idle |= {("get", "jobset.x-k8s.io", "jobsets"), ("patch", "", "pods"), ("delete", "", "pods")}
     idle |= {("get", "", "persistentvolumeclaims"), ("patch", "", "persistentvolumeclaims")}
     idle |= {("get", "", "persistentvolumes"), ("get", "storage.k8s.io", "storageclasses")}
+    groups = ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh")
+    idle |= {("get", group, "podgroups") for group in groups}
     begun = {(verb, "", kind) for verb in ("list", "watch") for kind in ("nodes", "pods")}  # before
     begun |= {("create", "coordination.k8s.io", "leases"), ("get", "", "secrets"), ("create", "", "secrets")}
     assert used <= granted
@@ -291,6 +293,37 @@ def test_groups_of_a_leader_worker_set(site: Site) -> None:
     with pytest.raises(BackendError, match="one group of LeaderWorkerSet llm"):
         cast(KubernetesBackend, site.service.backend).cancel_job("default.leaderworkerset.llm-0")
     kube.admin.delete(f"{folder}/llm")
+
+
+def test_pod_groups(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bare pods that name a PodGroup, which counts the one without GPUs too; ending the gang leaves the PodGroup."""
+    monkeypatch.setattr(owners, "REFUSED_AGAIN_S", 1.0)
+    kube = site.kube
+    folder = define(kube, "scheduling.x-k8s.io", "v1alpha1", "PodGroup")
+    until(lambda: exists(kube, folder))
+    about = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup", "metadata": {"name": "train"}}
+    labels = {"scheduling.x-k8s.io/pod-group": "train"}
+    for name, gpus in (("head", 0), ("w-0", 8)):
+        kube.admin.post(PODS, pod(name, gpus, labels=labels))
+    site.go_on(lambda: "cannot be read: 404" in held_for(site, "default.podgroup-x.train"))
+    site.kube.admin.post(folder, {**about, "spec": {"minMember": 3}})
+    backend = cast(KubernetesBackend, site.service.backend)
+    site.go_on(lambda: held_for(site, "default.podgroup-x.train") == "1 of its 2 pods are there")
+    kube.admin.post(PODS, pod("w-1", 8, labels=labels))
+    site.go_on(lambda: site.runs("default.podgroup-x.train"))
+    site.go_on(lambda: all(one["spec"].get("nodeName") for one in kube.pods()))
+    ranks = {one["metadata"]["name"]: one["metadata"]["annotations"].get("dally.io/rank") for one in kube.pods()}
+    assert ranks == {"head": "-1", "w-0": "0", "w-1": "1"}
+    backend.cancel_job("default.podgroup-x.train")
+    site.go_on(lambda: not kube.pods())
+    assert kube.admin.get(f"{folder}/train")["spec"] == {"minMember": 3}
+    kube.admin.delete(f"{folder}/train")
+
+
+def held_for(site: Site, job_id: str) -> str:
+    """Why the job is held; empty if it is not."""
+    observed = {job.job_id: job for job in site.service.backend.snapshot().jobs}.get(job_id)
+    return observed.reason if observed is not None and observed.state == "held" else ""
 
 
 def exists(kube: KubeCluster, folder: str) -> bool:

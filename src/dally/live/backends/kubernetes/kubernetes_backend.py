@@ -40,7 +40,7 @@ from dally.live.backends.kubernetes.node_usage import with_usage
 from dally.live.backends.kubernetes.options import KubeOptions
 from dally.live.backends.kubernetes.order_journal import OrderJournal
 from dally.live.backends.kubernetes.overbooking import Overbooking
-from dally.live.backends.kubernetes.owners import Owners, owner_of, path_of
+from dally.live.backends.kubernetes.owners import Owners, maker_of, path_of
 from dally.live.backends.kubernetes.plan_seal import PlanSeal
 from dally.live.backends.kubernetes.pod_gang import PodGang
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
@@ -302,7 +302,7 @@ class KubernetesBackend(JobByJob):
         """Delete its controller, or its pods where they have none."""
         gang = self._gangs.find(job_id)
         self._check_lease()
-        owner = owner_of(gang.key, [*gang.pods(), *gang.ended])
+        owner = maker_of(gang.key, [*gang.pods(), *gang.ended])
         if owner is not None and owner.kind == "LeaderWorkerSet":
             raise BackendError(
                 f"it is one group of LeaderWorkerSet {owner.name}: use kubectl, which ends all of them"

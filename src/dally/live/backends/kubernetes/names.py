@@ -26,6 +26,8 @@ DRAINED: Final = "dally.io/drained"  # annotation of a node that was cordoned he
 # Said by others.
 POD_GROUP: Final = "kueue.x-k8s.io/pod-group-name"
 POD_GROUP_SIZE: Final = "kueue.x-k8s.io/pod-group-total-count"
+POD_GROUP_OF_COSCHEDULING: Final = "scheduling.x-k8s.io/pod-group"  # label
+POD_GROUP_OF_VOLCANO: Final = "scheduling.k8s.io/group-name"  # annotation
 QUEUES: Final = ("dally.io/queue", "kueue.x-k8s.io/queue-name", "kai.scheduler/queue")  # the first that is there
 JOBSET: Final = "jobset.sigs.k8s.io/jobset-name"
 KUBEFLOW: Final = "training.kubeflow.org/job-name"

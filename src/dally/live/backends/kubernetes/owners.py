@@ -16,6 +16,11 @@ from dally.live.backends.kubernetes.pod_record import GangKey, Owner, PodRecord,
 
 JOBSET_API: Final = "jobset.x-k8s.io/v1alpha2"
 LEADER_WORKER_API: Final = "leaderworkerset.x-k8s.io/v1"
+POD_GROUP_APIS: Final = {
+    "podgroup": "scheduling.k8s.io/v1alpha2",
+    "podgroup-x": "scheduling.x-k8s.io/v1alpha1",
+    "podgroup-volcano": "scheduling.volcano.sh/v1beta1",
+}  # by the kind of a gang
 PLURALS: Final = {
     "Job": "jobs", "JobSet": "jobsets", "PyTorchJob": "pytorchjobs", "MPIJob": "mpijobs",
     "RayCluster": "rayclusters", "LeaderWorkerSet": "leaderworkersets",
@@ -115,11 +120,15 @@ def path_of(namespace: str, owner: Owner) -> str:
 def _controller(owner: Owner, entry: Entry) -> Controller:
     about, spec = entry["metadata"], entry.get("spec") or {}
     size = size_of(owner.kind, spec)
-    trouble = "" if size else f"its {owner.kind} does not say how many pods ask for GPUs"
+    trouble = "" if size else f"its {owner.kind} does not say how many pods {_counted(owner.kind)}"
     total = spec.get("completions") if owner.kind == "Job" else None
     total = None if total is None else int(total)
     over = _over((entry.get("status") or {}).get("conditions") or ())
     return Controller(about["uid"], moment_s(about.get("creationTimestamp")), size, trouble, total, over)
+
+
+def _counted(kind: str) -> str:
+    return "start together" if kind == "PodGroup" else "ask for GPUs"
 
 
 def _over(conditions: Iterable[Entry]) -> str:
@@ -136,19 +145,32 @@ def owner_of(key: GangKey, pods: list[PodRecord]) -> Owner | None:
         return Owner(JOBSET_API, "JobSet", key.name, "")
     if key.kind == "leaderworkerset":  # of which this gang is one group
         return Owner(LEADER_WORKER_API, "LeaderWorkerSet", key.name.rpartition("-")[0], "")
-    if key.kind == "pod":
-        return None
+    if key.kind in POD_GROUP_APIS:
+        return Owner(POD_GROUP_APIS[key.kind], "PodGroup", key.name, "")
+    return maker_of(key, pods)
+
+
+def maker_of(key: GangKey, pods: list[PodRecord]) -> Owner | None:
+    """What made all pods of the gang, and would be deleted to end it; a PodGroup makes none."""
+    if key.kind in ("jobset", "leaderworkerset"):
+        return owner_of(key, pods)
     owners = [pod.owner for pod in pods if pod.owner is not None]
-    if key.kind == "gang":
+    if key.kind == "gang" or key.kind in POD_GROUP_APIS:
         one = {owner.uid for owner in owners}
         return owners[0] if len(one) == 1 and owners[0].kind in PLURALS else None
-    return next((owner for owner in owners if owner.kind.lower() == key.kind), None)
+    return next((owner for owner in owners if owner.kind.lower() == key.kind and key.kind != "pod"), None)
 
 
 def size_of(kind: str, spec: Entry) -> int | None:
-    """How many pods with GPUs the controller makes; those without come and go as they like."""
+    """How many pods with GPUs the controller makes; those without come and go as they like.
+
+    A PodGroup counts all of them: see `gang_of`.
+    """
     if kind == "Job":
         return _job_size(spec)
+    if kind == "PodGroup":
+        gang = (spec.get("schedulingPolicy") or {}).get("gang") or {}
+        return int(spec.get("minMember") or gang.get("minCount") or 0) or None
     if kind == "JobSet":
         jobs = [(int(one.get("replicas", 1)), one["template"]["spec"]) for one in spec.get("replicatedJobs") or ()]
         return sum(times * (_job_size(job) or 0) for times, job in jobs) or None

@@ -12,7 +12,7 @@ from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.neighbours import ALL_NODES, GangRoom
 from dally.live.backends.kubernetes.node_record import types_in
 from dally.live.backends.kubernetes.node_usage import with_needs
-from dally.live.backends.kubernetes.owners import Controller
+from dally.live.backends.kubernetes.owners import POD_GROUP_APIS, Controller
 from dally.live.backends.kubernetes.pod_needs import MOST_GPUS
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.quantity import whole_number
@@ -91,14 +91,24 @@ def gang_of(
                 result.stopping.append(pod)
         else:
             (result.bound if pod.node else result.waiting).append(pod)
-    if result.size is None and controller is not None:
-        result.size, result.trouble = controller.size, controller.trouble
-    if result.size is None and key.kind == "pod":
-        result.size = 1
     plans = {pod.stated.get(names.PLACEMENT, "") for pod in (*result.bound, *result.stopping)}
     if len(plans) == 1:
         result.plan = read_placement(plans.pop())
+    if result.size is None and controller is not None:
+        result.size, result.trouble = controller.size, controller.trouble
+        if key.kind in POD_GROUP_APIS and result.size is not None:
+            result.size = _with_gpus(result, result.size)
+    if result.size is None and key.kind == "pod":
+        result.size = 1
     return result
+
+
+def _with_gpus(gang: PodGang, size: int) -> int:
+    """Of so many pods those with GPUs. Once its whole plan is taken none is missing, though one of the others may be."""
+    placed = [*gang.bound, *gang.stopping, *(pod for pod in gang.ended if pod.node)]
+    if gang.plan and placement_of_pods(placed) == gang.plan:
+        return len(placed)
+    return max(1, size - len(gang.others))
 
 
 def read_placement(text: str) -> Placement:

@@ -103,7 +103,7 @@ def pod_record(entry: Entry, trusts: Trust) -> PodRecord:
         about["uid"],
         about["namespace"],
         about["name"],
-        _key(about, labels, owner),
+        _key(about, spec, labels, notes, owner),
         owner,
         spec.get("schedulerName") or "",
         spec.get("nodeName") or pin,
@@ -156,7 +156,7 @@ def _owner(about: Entry) -> Owner | None:
     return None
 
 
-def _key(about: Entry, labels: Entry, owner: Owner | None) -> GangKey:
+def _key(about: Entry, spec: Entry, labels: Entry, notes: Entry, owner: Owner | None) -> GangKey:
     """Its gang: as its user says, else that of the controller that made it, else itself."""
     space = about["namespace"]
     for label in (names.GANG, names.POD_GROUP):
@@ -173,9 +173,25 @@ def _key(about: Entry, labels: Entry, owner: Owner | None) -> GangKey:
         return GangKey(space, "leaderworkerset", f"{labels[names.LEADER_WORKER]}-{group}")
     if labels.get(names.RAY) and owner is not None and owner.kind == "RayCluster":
         return GangKey(space, "raycluster", owner.name)
+    group = pod_group_of(space, spec, labels, notes)
+    if group is not None:
+        return group
     if owner is not None and owner.kind == "Job":
         return GangKey(space, "job", owner.name)
     return GangKey(space, "pod", about["name"])
+
+
+def pod_group_of(space: str, spec: Entry, labels: Entry, notes: Entry) -> GangKey | None:
+    """The PodGroup that the pod names, in the field of Kubernetes 1.36 or as coscheduling or Volcano have it."""
+    named = {
+        "podgroup": (spec.get("schedulingGroup") or {}).get("podGroupName"),
+        "podgroup-x": labels.get(names.POD_GROUP_OF_COSCHEDULING),
+        "podgroup-volcano": notes.get(names.POD_GROUP_OF_VOLCANO),
+    }
+    for kind, name in named.items():
+        if name and _NAME.fullmatch(str(name)):
+            return GangKey(space, kind, str(name))
+    return None
 
 
 def _size(labels: Entry, notes: Entry) -> int | None:
