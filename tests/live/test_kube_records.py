@@ -180,7 +180,12 @@ def test_sizes_that_controllers_state() -> None:
 @pytest.mark.parametrize(
     ("about", "spec", "kind", "size"),
     [
-        ({}, {"schedulingGroup": {"podGroupName": "t"}}, "podgroup", {"schedulingPolicy": {"gang": {"minCount": 2}}}),
+        (
+            {},
+            {"schedulingGroup": {"podGroupName": "t"}},
+            "podgroup",
+            {"schedulingPolicy": {"gang": {"minCount": 2}}},
+        ),
         ({"labels": {"scheduling.x-k8s.io/pod-group": "t"}}, {}, "podgroup-x", {"minMember": 2}),
         ({"annotations": {"scheduling.k8s.io/group-name": "t"}}, {}, "podgroup-volcano", {"minMember": 2}),
         ({}, {"schedulingGroup": {"podGroupName": "t"}}, "podgroup", {"schedulingPolicy": {"basic": {}}}),

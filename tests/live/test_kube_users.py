@@ -159,6 +159,8 @@ def test_no_other_right_is_used(site: Site) -> None:
     idle |= {("get", "", "persistentvolumes"), ("get", "storage.k8s.io", "storageclasses")}
     groups = ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh")
     idle |= {("get", group, "podgroups") for group in groups}
+    queues = ("clusterqueues", "cohorts", "localqueues", "resourceflavors")
+    idle |= {(verb, "kueue.x-k8s.io", kind) for verb in ("list", "watch") for kind in queues}
     begun = {(verb, "", kind) for verb in ("list", "watch") for kind in ("nodes", "pods")}  # before
     begun |= {("create", "coordination.k8s.io", "leases"), ("get", "", "secrets"), ("create", "", "secrets")}
     assert used <= granted
@@ -206,14 +208,14 @@ RIGHTS = rights()
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def define(kube: KubeCluster, group: str, version: str, kind: str) -> str:
-    """A kind of object, of which anything may be said; where its objects are."""
+def define(kube: KubeCluster, group: str, version: str, kind: str, space: str = "default") -> str:
+    """A kind of object, of which anything may be said; where its objects are. No `space`: in the whole cluster."""
     plural = f"{kind.lower()}s"
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     names = {"kind": kind, "plural": plural, "singular": kind.lower()}
     served = [{"name": version, "served": True, "storage": True, "schema": schema}]
-    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": served}
-    folder = f"/apis/{group}/{version}/namespaces/default/{plural}"
+    spec = {"group": group, "scope": "Namespaced" if space else "Cluster", "names": names, "versions": served}
+    folder = f"/apis/{group}/{version}{f'/namespaces/{space}' if space else ''}/{plural}"
     if not exists(kube, folder):
         kube.admin.post(CRDS, {"metadata": {"name": f"{plural}.{group}"}, "spec": spec})
     return folder
@@ -296,7 +298,7 @@ def test_groups_of_a_leader_worker_set(site: Site) -> None:
 
 
 def test_pod_groups(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bare pods that name a PodGroup, which counts the one without GPUs too; ending the gang leaves the PodGroup."""
+    """Bare pods that name a PodGroup, which counts the one without GPUs too; cancelling them leaves it."""
     monkeypatch.setattr(owners, "REFUSED_AGAIN_S", 1.0)
     kube = site.kube
     folder = define(kube, "scheduling.x-k8s.io", "v1alpha1", "PodGroup")

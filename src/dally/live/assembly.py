@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dally.cluster.formats.writers import to_toml
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
-from dally.live.backends.base import Backend, BackendError, BackendOptions, ClusterClaim, Elects, Leases
+from dally.live.backends.base import Backend, BackendError, BackendOptions, ClusterClaim, Elects, HasQueues, Leases
 from dally.live.backends.registry import open_backend
 from dally.live.config import Config
 from dally.live.cycle import LATEST, Scheduler
@@ -47,6 +47,7 @@ class Service:
             if not config.dry_run:
                 self.backend.begin_term()
             self.topology = _topology(config, self.backend)
+            self.config = config = _with_queues(config, self.backend)
             config.setup.world(self.topology).state()  # says what is wrong before anything is kept or told
         except (InputError, BackendError):
             self._release()
@@ -107,6 +108,14 @@ def _topology(config: Config, backend: Backend) -> Topology:
         return backend.topology()
     except BackendError as error:
         raise InputError(f"--backend {config.backend}: {error}") from None
+
+
+def _with_queues(config: Config, backend: Backend) -> Config:
+    """With the queues that the cluster itself states, if it does."""
+    path = backend.queues() if isinstance(backend, HasQueues) else ""
+    if path and config.setup.queues:
+        raise InputError(f"--queues {config.setup.queues}: the cluster's own queues are in use: give one of both")
+    return replace(config, setup=replace(config.setup, queues=path)) if path else config
 
 
 def _claims(config: Config, backend: Backend) -> list[ClusterClaim]:

@@ -259,6 +259,14 @@ class Drains(Protocol):
         """The machine takes jobs again; one that is up is left as it is."""
 
 
+@runtime_checkable
+class HasQueues(Protocol):
+    """May know of queues and quotas itself; of others an operator's file says them."""
+
+    def queues(self) -> str:
+        """A file of them, written anew with another generation; empty: it knows of none."""
+
+
 class ClusterClaim(Protocol):
     """A cluster that is ours alone, until it is given back."""
 

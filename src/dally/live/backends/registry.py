@@ -43,7 +43,7 @@ def _kubernetes(options: BackendOptions) -> Backend:
     need("kubernetes", "--backend kubernetes")
     from dally.live.backends.kubernetes import KubernetesBackend, read_options
 
-    return KubernetesBackend(read_options(dict(options.settings)))
+    return KubernetesBackend(read_options(dict(options.settings)), options.folder)
 
 
 BACKENDS: Final[dict[str, Callable[[BackendOptions], Backend]]] = {

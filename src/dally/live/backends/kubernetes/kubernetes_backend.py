@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -31,6 +32,7 @@ from dally.live.backends.kubernetes.gang_repair import GangRepair
 from dally.live.backends.kubernetes.hostfiles import Hostfiles
 from dally.live.backends.kubernetes.job_manifest import manifest
 from dally.live.backends.kubernetes.kube_api import KubeApi
+from dally.live.backends.kubernetes.kueue_watch import KueueWatch
 from dally.live.backends.kubernetes.leader import Leader
 from dally.live.backends.kubernetes.mirror import Mirror
 from dally.live.backends.kubernetes.neighbours import Neighbours
@@ -65,7 +67,8 @@ class KubernetesBackend(JobByJob):
 
     name = "kubernetes"
 
-    def __init__(self, options: KubeOptions) -> None:
+    def __init__(self, options: KubeOptions, folder: Path = Path()) -> None:
+        """`folder`: for the file of queues."""
         self._options = options
         self.api = KubeApi(options.kubeconfig, options.context)
         self._changed = threading.Event()
@@ -94,6 +97,7 @@ class KubernetesBackend(JobByJob):
             Mirror(self.api, "/api/v1/nodes", self.nodes),
             Mirror(self.api, "/api/v1/pods", self.ledger),
         )
+        self._kueue = KueueWatch(self.api, folder, self._changed) if options.kueue else None
         self._gates = False
         self._topology: Topology | None = None
         self._numbers: dict[str, int] = {}
@@ -140,8 +144,12 @@ class KubernetesBackend(JobByJob):
 
     @property
     def generation(self) -> int:
-        """Another one: nodes have joined or moved, or somebody else has led in between."""
-        return self.nodes.generation + self.leader.term
+        """Another one: nodes have joined or moved, quotas changed, or somebody else has led in between."""
+        return self.nodes.generation + self.leader.term + (self._kueue.generation if self._kueue is not None else 0)
+
+    def queues(self) -> str:
+        """The file of Kueue's queues, if they are watched."""
+        return str(self._kueue.path) if self._kueue is not None else ""
 
     # What is the case.
 
@@ -169,6 +177,7 @@ class KubernetesBackend(JobByJob):
         for mirror in self.mirrors:
             self._wait_listed(mirror)
             mirror.wait_ready(READY_WITHIN_S)
+        self._wait_for_queues()
 
     def _begin_term(self) -> None:
         """Bind what the last leader had announced, and look at everything anew: a watch may be behind."""
@@ -194,6 +203,22 @@ class KubernetesBackend(JobByJob):
                     trouble = str(error)
                     log.warning("problem", what=trouble)
 
+    def _wait_for_queues(self) -> None:
+        """The same for quotas: without them it would give GPUs to whoever asks."""
+        trouble = ""
+        while self._kueue is not None:
+            try:
+                self._kueue.renew(READY_WITHIN_S)
+                return
+            except BackendError as error:
+                if not self._claimed:
+                    raise
+                self._check_lease()
+                if str(error) != trouble:
+                    trouble = str(error)
+                    log.warning("problem", what=trouble)
+                time.sleep(1.0)
+
     def snapshot(self) -> Observed:
         """How things stand, from the copies; only gangs that changed are looked at anew.
 
@@ -206,6 +231,7 @@ class KubernetesBackend(JobByJob):
         self._gangs.renew()
         self._check_lease()  # that may have taken its time
         problems = [problem for mirror in self.mirrors for problem in mirror.problems()]
+        problems += self._kueue.problems() if self._kueue is not None else []
         jobs = tuple(self._gangs.jobs())
         machines = with_usage(self.nodes.machines(), jobs, self.ledger.usage)
         return Observed(jobs, tuple(machines), tuple(problems), term)
@@ -361,6 +387,8 @@ class KubernetesBackend(JobByJob):
         """Stop watching and writing events; the lease is given back by who claimed it."""
         for mirror in self.mirrors:
             mirror.stop()
+        if self._kueue is not None:
+            self._kueue.stop()
         if self._event_writer is not None:
             self._event_writer.close()
         self._pool.shutdown(wait=False)

@@ -27,6 +27,7 @@ class KubeOptions:
     namespace: str = "default"  # where it makes them
     force: bool = False  # delete what a disruption budget keeps, or what does not end in time
     gates: bool = True  # take pods behind the scheduling gate dally.io/gate, where the server knows gates
+    kueue: bool = False  # take queues and quotas from Kueue's objects in the cluster
     events: bool = True  # write events and conditions of pods
 
 

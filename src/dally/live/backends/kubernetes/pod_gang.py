@@ -104,7 +104,7 @@ def gang_of(
 
 
 def _with_gpus(gang: PodGang, size: int) -> int:
-    """Of so many pods those with GPUs. Once its whole plan is taken none is missing, though one of the others may be."""
+    """Of so many pods those with GPUs. Once its whole plan is taken none is missing, though others may be."""
     placed = [*gang.bound, *gang.stopping, *(pod for pod in gang.ended if pod.node)]
     if gang.plan and placement_of_pods(placed) == gang.plan:
         return len(placed)
