@@ -29,7 +29,7 @@ def test_configurations_can_be_read(tmp_path: Path) -> None:
     shown = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     entries = yaml.safe_load_all((DEPLOY / "dally.yaml").read_text())
     mounted = [entry["data"]["dally.toml"] for entry in entries if entry["kind"] == "ConfigMap"]
-    assert (len(shown), len(mounted)) == (2, 1)
+    assert (len(shown), len(mounted)) == (3, 1)
     for text in (*shown, *mounted):
         path = tmp_path / "dally.toml"
         path.write_text(text)
