@@ -38,6 +38,26 @@ def test_machines_are_those_on_which_jobs_ran() -> None:
     assert machines(rows) == {"big": ["a0", "a1", "a2"], "old": ["v0", "v1"]}
 
 
+def test_a_node_list_may_have_several_patterns() -> None:
+    rows = [row(1, "big", "a[0-1],a2", 24), row(2, "old", "v0,v1", 16)]
+    assert machines(rows) == {"big": ["a0", "a1", "a2"], "old": ["v0", "v1"]}
+
+
+def test_an_idle_machine_belongs_where_its_neighbours_do() -> None:
+    """Racks are of one partition each, and all GPUs are alike."""
+    racks = Topology(
+        ["machine", "rack", "network"],
+        [Machine((f"rack{rack}",), f"{rack}n{place}", 8, "A100") for rack in "ab" for place in range(3)],
+    )
+    names = racks.names[0]
+    rows = [row(1, "left", "an0"), row(2, "left", "an1"), row(3, "right", "bn0")]
+    found = {one.name: sorted(names[number] for number in one.machines) for one in recorded_partitions(racks, rows)}
+    assert found == {"left": ["an0", "an1", "an2"], "right": ["bn0", "bn1", "bn2"]}
+    rows.append(row(4, "shared", "an1"))  # neighbours disagree: nothing is known of an2
+    found = {one.name: sorted(names[number] for number in one.machines) for one in recorded_partitions(racks, rows)}
+    assert found["left"] == ["an0", "an1"]
+
+
 def test_a_record_that_does_not_show_them() -> None:
     assert machines([row(1, "big", "a0"), row(2, "big", "v0")]) == {}, "one partition is no partition"
     assert machines([row(1, "big", "a0"), row(2, "old", "")]) == {}, "half of the places are not known"

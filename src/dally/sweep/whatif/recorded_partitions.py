@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dally.cluster.formats.hostlist import expand
+from dally.cluster.formats.hostlist import expand_list
 from dally.cluster.partitions import Partition
 from dally.cluster.topology import Topology
 from dally.traces.rows import TraceRow
@@ -15,7 +15,7 @@ MOST_UNPLACED = 0.1  # a share of jobs: with more of them, machines seen are too
 def recorded_partitions(topology: Topology, rows: Sequence[TraceRow]) -> list[Partition]:
     """The partitions by the machines on which their jobs ran; [] if the record does not show them.
 
-    A machine on which no job ran belongs to the partition of its GPU type, if that type has one partition.
+    A machine on which no job ran belongs to the partitions of its neighbours of the same GPU type, if these agree.
     """
     named = [row for row in rows if row.spec.partition]
     placed = [row for row in named if row.nodes]
@@ -39,7 +39,7 @@ def _machines_seen(topology: Topology, rows: Sequence[TraceRow]) -> dict[str, se
     seen: dict[str, set[int]] = {}
     for row in rows:
         try:
-            names = expand(row.nodes)
+            names = expand_list(row.nodes)
         except ValueError:
             continue
         seen.setdefault(row.spec.partition, set()).update(numbers[name] for name in names if name in numbers)
@@ -47,9 +47,26 @@ def _machines_seen(topology: Topology, rows: Sequence[TraceRow]) -> dict[str, se
 
 
 def _add_unseen(topology: Topology, seen: dict[str, set[int]]) -> None:
-    types = {name: {topology.gpu_types[number] for number in machines} for name, machines in seen.items()}
-    used = set[int]().union(*seen.values())
+    partitions: dict[int, frozenset[str]] = {
+        number: frozenset(name for name in seen if number in seen[name])
+        for number in set[int]().union(*seen.values())
+    }
+    by_domain: dict[tuple[int, int, str], set[frozenset[str]]] = {}
+    for number, names in partitions.items():
+        for place in _domains(topology, number):
+            by_domain.setdefault(place, set()).add(names)
     for number in range(topology.machine_count()):
-        of_type = [name for name in seen if topology.gpu_types[number] in types[name]]
-        if number not in used and len(of_type) == 1:
-            seen[of_type[0]].add(number)
+        if number in partitions:
+            continue
+        nearest = next((by_domain[place] for place in _domains(topology, number) if place in by_domain), set())
+        if len(nearest) == 1:
+            for name in next(iter(nearest)):
+                seen[name].add(number)
+
+
+def _domains(topology: Topology, machine: int) -> list[tuple[int, int, str]]:
+    """The domains above a machine, closest first, each for GPUs of its type."""
+    return [
+        (tier, int(topology.domain_of(tier, machine)), topology.gpu_types[machine])
+        for tier in range(1, len(topology.tiers))
+    ]
