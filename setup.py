@@ -29,16 +29,17 @@ PLAIN: Final = {
     "cluster/delta.py", "cluster/feasibility/permission.py", "cluster/feasibility/shape.py",
     "cluster/feasibility/statement.py", "cluster/outline.py", "cluster/partitions.py", "cluster/presets.py",
     "cluster/recorded_place.py", "cluster/spec.py", "engine/consent_rules.py", "engine/handover.py",
-    "engine/snapshot.py", "perf/queries.py", "perf/catalogue.py", "perf/gpu_types.py",
-    "perf/profiles.py", "perf/recorded_work.py", "policies/combinations.py", "policies/dally/declared.py",
-    "policies/declaration.py", "policies/gate/pooled.py", "policies/gavel_types.py", "policies/here.py",
-    "policies/paper_dally_variants.py", "policies/prediction/forest.py", "policies/prediction/learned.py",
-    "policies/prediction/named.py", "policies/registry.py", "policies/settings.py", "policies/user_file.py",
+    "engine/snapshot.py", "perf/queries.py", "perf/catalogue.py", "perf/gpu_types.py", "perf/profiles.py",
+    "perf/recorded_work.py", "policies/choices/model_file.py", "policies/combinations.py",
+    "policies/dally/declared.py", "policies/declaration.py", "policies/gate/pooled.py",
+    "policies/gavel_types.py", "policies/here.py", "policies/paper_dally_variants.py",
+    "policies/prediction/forest.py", "policies/prediction/learned.py", "policies/prediction/named.py",
+    "policies/registry.py", "policies/settings.py", "policies/user_file.py",
 }  # fmt: skip
 # -O2 is for what is met at every event; for the rest -O1 takes a third less time to compile, and runs as fast.
 HOT: Final = (
     *ALSO, "cluster/", "engine/", "metrics/", "perf/", "policies/backfill.py", "policies/consolidating.py",
-    "policies/gate/", "policies/prediction/hazard.py", "policies/queue.py", "policies/slurm/",
+    "policies/choices/", "policies/gate/", "policies/prediction/hazard.py", "policies/queue.py", "policies/slurm/",
 )  # fmt: skip
 
 ASKS_ONLY: Final = {"egg_info", "dist_info"}  # commands that build nothing: pip gives one of them first

@@ -12,6 +12,7 @@ EXTRAS: Final = {  # by the name that is imported
     "altair": "figures",
     "fastapi": "live",
     "kubernetes": "kubernetes",
+    "numpy": "learn",
     "polars": "report",
     "prometheus_client": "live",
     "psycopg": "postgresql",

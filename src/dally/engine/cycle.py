@@ -11,7 +11,7 @@ from dally.engine.cycle_notes import note_cycle
 from dally.engine.executor import Executor
 from dally.engine.state import State
 from dally.errors import PolicyError
-from dally.model import CANCEL, EVICT, NETWORK, REPORT, START_FAILED, SUBMIT, Event
+from dally.model import CANCEL, EVICT, NETWORK, REPORT, START_FAILED, SUBMIT, Action, Event
 
 ACTIONS_PER_JOB: Final = 8  # in one pass: enough to start, preempt and move each; two that swap for ever do more
 LATEST: Final = 16  # actions of an endless pass whose jobs are named
@@ -22,6 +22,25 @@ def cycle(state: State, events: list[Event], now: float, executor: Executor) -> 
 
     `events` is what happened since the last cycle, in any order; leases that end are not among them.
     """
+    open_cycle(state, events, now, executor)
+
+    # 4. Offer: the policy walks the queue, and 5. each of its actions is carried out as it comes, or fails.
+    most = most_actions(state)
+    left = most
+    latest: list[str] = []
+    for action in state.policy.schedule(now, state.queue, state.cluster):
+        carry_out(state, action, now, executor)
+        left -= 1
+        if left < LATEST:
+            latest.append(action.job.job_id)
+            if left < 0:
+                raise endless(state, now, most, latest)
+
+    return close_cycle(state, now)
+
+
+def open_cycle(state: State, events: list[Event], now: float, executor: Executor) -> None:
+    """All that comes before the first offer. Who decides from outside, job by job, calls the three parts itself."""
     # 1. Collect: what happened, what is due by itself, and in which order that counts.
     events = state.begin_cycle(events, now)
 
@@ -32,25 +51,21 @@ def cycle(state: State, events: list[Event], now: float, executor: Executor) -> 
 
     executor.before_pass(now)
     state.review_consent(now)
-
-    # 4. Offer: the policy walks the queue, and 5. each of its actions is carried out as it comes, or fails.
     state.cluster.focus(None)
-    most = most_actions(state)
-    left = most
-    latest: list[str] = []
-    for action in state.policy.schedule(now, state.queue, state.cluster):
-        reason = executor.refusal(action) or check(state.cluster, action) or executor.apply(action, now)
-        if reason:
-            state.refuse(action, reason, now)
-        else:
-            state.apply(action, now)
-            executor.applied(action, now)
-        left -= 1
-        if left < LATEST:
-            latest.append(action.job.job_id)
-            if left < 0:
-                raise endless(state, now, most, latest)
 
+
+def carry_out(state: State, action: Action, now: float, executor: Executor) -> None:
+    """One action of the policy: it is applied, or fails for a reason."""
+    reason = executor.refusal(action) or check(state.cluster, action) or executor.apply(action, now)
+    if reason:
+        state.refuse(action, reason, now)
+    else:
+        state.apply(action, now)
+        executor.applied(action, now)
+
+
+def close_cycle(state: State, now: float) -> float:
+    """All that comes after the last action; returns when the next cycle is due."""
     state.cluster.focus(None)
 
     # 6. Whoever was not displaced goes on, whoever was passed over waits on; set the next wake-up.

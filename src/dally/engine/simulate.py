@@ -8,7 +8,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.feasibility.statement import is_constrained
-from dally.engine.cycle import cycle
+from dally.engine.cycle import carry_out, close_cycle, cycle, open_cycle
 from dally.engine.executor import Executor
 from dally.engine.failures import Failures, Outages
 from dally.engine.handover import handed_over
@@ -16,7 +16,7 @@ from dally.engine.reports import Reports
 from dally.engine.signing import constrain
 from dally.engine.state import SAMPLE_EVERY_S, State
 from dally.heap import IndexedHeap
-from dally.model import FINISH, INFINITY, NETWORK, SUBMIT, Costs, Event, Job
+from dally.model import FINISH, INFINITY, NETWORK, SUBMIT, Action, Costs, Event, Job
 from dally.perf.base import SpeedModel
 from dally.policies.base import Policy
 
@@ -90,6 +90,31 @@ class Simulation:
         self.now = now
         self.cycles += 1
         self.next_s = cycle(self.state, events, now, self._executor)
+        self._note_finishes()
+
+    # The same in three parts, for learners that decide from outside (dally.gym).
+
+    def open_step(self) -> bool:
+        """Jump to the next event and begin a cycle; False when there is none, or every job is done."""
+        next_s = self._next_s()
+        if self.state.finished >= len(self.jobs) or next_s == INFINITY or self._is_stuck():
+            return False
+        self.now = next_s
+        self.cycles += 1
+        open_cycle(self.state, self._collect(next_s), next_s, self._executor)
+        return True
+
+    def in_system(self) -> i64:
+        """Jobs that have come and are not done."""
+        return self._arrived - self.state.finished
+
+    def act(self, action: Action) -> None:
+        """Carry out an action within the cycle."""
+        carry_out(self.state, action, self.now, self._executor)
+
+    def close_step(self) -> None:
+        """End the cycle."""
+        self.next_s = close_cycle(self.state, self.now)
         self._note_finishes()
 
     def _note_finishes(self) -> None:

@@ -16,6 +16,7 @@ from dally.policies.ada_srsf import ADA_SRSF
 from dally.policies.as_coded import GANDIVA_AS_CODED, TIRESIAS_AS_CODED
 from dally.policies.backfill import EASY
 from dally.policies.base import Policy
+from dally.policies.choices.model_file import LEARNED
 from dally.policies.dally.declared import DALLY
 from dally.policies.declaration import NamedPolicy, declared
 from dally.policies.gandiva import GANDIVA
@@ -56,6 +57,7 @@ DECLARED: Final = (
     paper_dally_variants.DALLY_PAPER_CONSOLIDATED,
     TIRESIAS_AS_CODED,
     GANDIVA_AS_CODED,
+    LEARNED,
 )
 POLICIES: Final[dict[str, NamedPolicy]] = {policy.name: policy for policy in DECLARED}
 

@@ -1,0 +1,38 @@
+"""Environments in the form of Gymnasium on the engine itself: `dally.gym.make("OrderJobs-v0", trace=…, cluster=…)`.
+
+With gymnasium installed they are also `gymnasium.make("dally/OrderJobs-v0", …)` once this module is imported.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dally.errors import unknown
+from dally.extras import need
+
+need("numpy", "dally.gym")
+
+from dally.gym.decisions import DecisionEnv  # noqa: E402
+from dally.gym.spaces import HAS_GYMNASIUM  # noqa: E402
+
+DECISIONS = {"OrderJobs-v0": "order", "PlaceJobs-v0": "place"}
+
+
+def make(name: str, **fields: Any) -> DecisionEnv:
+    """The environment of that name, with or without `dally/` before it."""
+    short = name.removeprefix("dally/")
+    if short not in DECISIONS:
+        raise unknown("environment", short, DECISIONS)
+    return DecisionEnv(DECISIONS[short], **fields)
+
+
+def _register() -> None:
+    from gymnasium.envs.registration import register, registry
+
+    for name, decisions in DECISIONS.items():
+        if f"dally/{name}" not in registry:
+            register(f"dally/{name}", "dally.gym:DecisionEnv", kwargs={"decisions": decisions})
+
+
+if HAS_GYMNASIUM:
+    _register()
