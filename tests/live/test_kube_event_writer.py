@@ -133,3 +133,23 @@ def test_a_gang_that_fits_nowhere_is_told() -> None:
     until(lambda: len(server.said) == 2)
     writer.close()
     assert all("asks for more GPUs than there are" in text for _, text in server.said)
+
+
+def test_pods_that_come_later_are_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller makes the pods of a gang one after the other, though the gang waits for one reason."""
+    monkeypatch.setattr(event_writer, "CHANGED_S", 0.0)
+    server, there = Server(), ["p0"]
+    writer = EventWriter(cast(KubeApi, server), "dally")
+
+    def gang(_: str) -> list[PodRecord]:
+        return [pod for name in there for pod in pods(name)]
+
+    for _ in range(3):
+        writer.publish(published({"job": waits("first in the queue")}), gang)
+    until(lambda: len(server.said) == 2)
+    there.append("p1")
+    for _ in range(3):
+        writer.publish(published({"job": waits("first in the queue")}), gang)
+    until(lambda: len(server.said) == 4)
+    writer.close()
+    assert [kind for kind, _ in server.said] == ["condition", "FailedScheduling"] * 2

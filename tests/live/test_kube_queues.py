@@ -13,7 +13,7 @@ from dally.live.assembly import Service
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend, kueue_watch
 from dally.live.config import Config, Setup
-from tests.live.kube_cluster import PODS, KubeCluster, pod, until
+from tests.live.kube_cluster import JOBS, PODS, KubeCluster, pod, until
 from tests.live.test_kube_users import Site, define, exists
 
 KINDS = {"ClusterQueue": "", "Cohort": "", "ResourceFlavor": "", "LocalQueue": "default"}
@@ -41,18 +41,26 @@ def make(kube: KubeCluster, folder: str, kind: str, name: str, spec: dict[str, A
     kube.admin.post(folder, {**about, "spec": spec})
 
 
-def service(kube: KubeCluster, folder: Path, queues: str = "") -> Service:
+def gang(kube: KubeCluster, name: str, pods: int, queue: str, seconds: float | None = None) -> None:
+    labels = {"dally.io/gang": name, "dally.io/gang-size": str(pods), "kueue.x-k8s.io/queue-name": queue}
+    body = {"parallelism": pods, "completions": pods, "backoffLimit": 100}
+    template = pod(name, 8, seconds, labels=labels)
+    del template["metadata"]["name"]
+    kube.admin.post(JOBS, {"metadata": {"name": name}, "spec": {**body, "template": template}})
+
+
+def service(kube: KubeCluster, folder: Path, queues: str = "", preempt: str = "") -> Service:
     options = {"kubeconfig": kube.config, "context": "dally", "kueue": "true"}
-    setup = Setup("fifo-backfill", queues=queues)
+    setup = Setup("fifo-backfill", queues=queues, preempt={"usual": preempt} if preempt else {})
     return Service(Config("kubernetes", folder=folder, kubernetes=options, setup=setup))
 
 
 class QueueSite(Site):
     """A daemon that takes its quotas from Kueue's objects."""
 
-    def __init__(self, kube: KubeCluster, folder: Path) -> None:
+    def __init__(self, kube: KubeCluster, folder: Path, preempt: str = "") -> None:
         self.kube = kube
-        self.service = service(kube, folder)
+        self.service = service(kube, folder, preempt=preempt)
         self.daemon = self.service.daemon
 
     def teams(self) -> list[str]:
@@ -85,6 +93,54 @@ def test_quotas_follow_the_cluster(kube: KubeCluster, folders: dict[str, str], t
     site.go_on(lambda: set(site.teams()) == {"all", "all/vision"})
     assert (site.runs("default.gang.g"), site.daemon.status.problems) == (True, ())
     site.service.close()
+
+
+def test_a_queue_is_used_by_its_own_namespaces(kube: KubeCluster, folders: dict[str, str], tmp_path: Path) -> None:
+    """As in Kueue, a pod may name the LocalQueues of its namespace, and neither others' nor a ClusterQueue."""
+    kube.admin.post("/api/v1/namespaces", {"metadata": {"name": "mallory"}})
+    make(kube, folders["ClusterQueue"], "ClusterQueue", "vision", cluster_queue(16))
+    make(kube, folders["LocalQueue"], "LocalQueue", "team-a", {"clusterQueue": "vision"})
+    site = QueueSite(kube, tmp_path)
+    try:
+        for name in ("team-a", "vision"):
+            labels = {"kueue.x-k8s.io/queue-name": name}
+            kube.admin.post("/api/v1/namespaces/mallory/pods", pod(name, 8, labels=labels))
+        kube.admin.post(PODS, pod("own", 8, labels={"kueue.x-k8s.io/queue-name": "team-a"}))
+        site.go_on(lambda: site.runs("default.pod.own"))
+        observed = {job.job_id: job for job in site.service.backend.snapshot().jobs}
+        for name in ("team-a", "vision"):
+            job = observed[f"mallory.pod.{name}"]
+            assert (job.state, job.reason) == ("held", f"namespace mallory has no LocalQueue {name}")
+        assert observed["default.pod.own"].spec.queue == "vision"
+    finally:
+        site.service.close()
+        kube.admin.delete("/api/v1/namespaces/mallory")
+
+
+def test_lent_gpus_are_reclaimed_at_once(kube: KubeCluster, folders: dict[str, str], tmp_path: Path) -> None:
+    """As Kueue does, unless the ClusterQueue's annotation has borrowers run for a while first."""
+    for name in ("vision", "nlp"):
+        make(kube, folders["ClusterQueue"], "ClusterQueue", name, cluster_queue(64, cohort="all"))
+        make(kube, folders["LocalQueue"], "LocalQueue", name, {"clusterQueue": name})
+    site = QueueSite(kube, tmp_path, preempt="yes")
+    try:
+        for number in range(2):
+            gang(kube, f"lent{number}", 8, "nlp")
+        site.go_on(lambda: all(site.runs(f"default.gang.lent{number}") for number in range(2)))
+        gang(kube, "due", 8, "vision")
+        try:
+            site.go_on(lambda: site.runs("default.gang.due"), 10.0)
+        except AssertionError:
+            raise AssertionError(
+                str(site.daemon.status.by_id["default.gang.due"])
+                + (tmp_path / "kueue.json").read_text()
+                + str(site.daemon.status.teams)
+            ) from None
+        notes = {"metadata": {"annotations": {"dally.io/min-runtime": "90m"}}}
+        kube.admin.patch(f"{folders['ClusterQueue']}/vision", notes)
+        site.go_on(lambda: '"90m"' in (tmp_path / "kueue.json").read_text())
+    finally:
+        site.service.close()
 
 
 def test_kueue_is_away(kube: KubeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

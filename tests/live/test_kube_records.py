@@ -25,6 +25,7 @@ from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import PodRecord, pod_record
 from dally.live.backends.kubernetes.quantity import quantity
 from dally.live.backends.kubernetes.ranks import seats
+from dally.live.backends.kubernetes.tenancy import TRUSTED, Tenancy
 from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 
 CREATED = "2026-11-16T10:00:00Z"
@@ -286,7 +287,7 @@ def test_types_of_gpu() -> None:
     assert list(nodes.draw(lambda _: 0).gpu_types) == ["A100", "H100", "H100"]
     assert [machine.gpu_type for machine in nodes.machines()] == ["A100", "H100", "H100"]
     api, pool = cast(KubeApi, None), ThreadPoolExecutor(1)
-    rules = Neighbours(pods, nodes), VolumeClaims(api, pool), Owners(api, pool)
+    rules = Neighbours(pods, nodes), VolumeClaims(api, pool), Owners(api, pool), Tenancy(TRUSTED, None)
     gangs = GangLedger(pods, nodes, *rules, lambda _: True)
     for name, chosen in (("typed", {label: "H100"}), ("pinned", {label: "H100", "pool": "p1"})):
         about = {"name": name, "namespace": "a", "uid": name, "creationTimestamp": CREATED}

@@ -27,8 +27,8 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 class Site:
     """A daemon of a cluster, taken turn by turn."""
 
-    def __init__(self, kube: KubeCluster, folder: Path, dry_run: bool = False) -> None:
-        options = {"kubeconfig": kube.config, "context": "dally", "image": "none"}
+    def __init__(self, kube: KubeCluster, folder: Path, dry_run: bool = False, **more: str) -> None:
+        options = {"kubeconfig": kube.config, "context": "dally", "image": "none", **more}
         setup = Setup("fifo-backfill")
         config = Config("kubernetes", folder=folder, kubernetes=options, setup=setup, dry_run=dry_run)
         self.kube = kube

@@ -96,6 +96,7 @@ class KubeThing(NamedTuple):
     namespace: str
     line: int
     spec: KubeFields
+    notes: KubeFields  # its annotations
 
 
 def things_of(path: Path, text: str) -> list[KubeThing]:
@@ -128,7 +129,8 @@ def _thing(fields: KubeFields, kind: str) -> KubeThing:
     spec = fields.inside("spec")._replace(where=f"{name}: spec")
     if kind == "ResourceFlavor" and "spec" not in fields:
         spec = spec._replace(line=fields.line)
-    return KubeThing(kind, fields.text("apiVersion"), name, about.text("namespace"), fields.line, spec)
+    notes = about.inside("annotations")._replace(where=f"{name}: metadata.annotations")
+    return KubeThing(kind, fields.text("apiVersion"), name, about.text("namespace"), fields.line, spec, notes)
 
 
 def chain(path: Path, name: str, above: dict[str, str], line: int) -> str:

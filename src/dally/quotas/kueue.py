@@ -17,6 +17,8 @@ from dally.traces.readers.kube_objects import GPU, PRODUCT_LABEL
 
 HELD: Final = ("Hold", "HoldAndDrain")
 MARK: Final = "cohort "  # before the name of one: a queue's may be the same
+MIN_RUNTIME: Final = "dally.io/min-runtime"  # an annotation: Kueue itself has no such thing
+USUAL: Final = QueueNode("")
 KINDS: Final = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor")
 
 
@@ -84,6 +86,7 @@ class _KueueReader:
             raise thing.spec.inside("fairSharing").wrong("weight", "must not be negative")
         if weight == 0.0:
             self._notes[f"{thing.name}: weight 0 comes after all others: priority -1"] = None
+        min_runtime_s = thing.notes.seconds(MIN_RUNTIME)
         inner = name.startswith(MARK)
         quotas = {
             gpu_type: _quota(total, stated[name].get(gpu_type), bool(self._above[name]))
@@ -96,6 +99,7 @@ class _KueueReader:
             {gpu_type: quota for gpu_type, quota in quotas.items() if quota != Quota()},
             weight or 1.0,
             -1.0 if weight == 0.0 else 0.0,
+            min_runtime_s=USUAL.min_runtime_s if min_runtime_s is None else min_runtime_s,
             hold=thing.spec.text("stopPolicy") in HELD,
             matches={} if inner else self._matches(thing.name),
             line=thing.line,

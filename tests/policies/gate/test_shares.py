@@ -24,7 +24,7 @@ from dally.policies.gate.gate import Gate
 from dally.policies.gate.pooled import make_gate
 from dally.policies.gate.tenants import Tenants
 from dally.policies.registry import Built
-from dally.quotas.tree import Budget, QueueNode, QueueTree
+from dally.quotas.tree import ANY_TYPE, Budget, QueueNode, QueueTree, Quota
 
 HALF_LIFE_S = 20_000.0
 pytestmark = pytest.mark.once  # what is compiled of it is the queue, and that has tests of its own
@@ -149,6 +149,38 @@ def test_a_cancelled_job_leaves_nothing_behind() -> None:
     assert not shared.knows(jobs[0])
     assert not shared.knows(jobs[1])
     assert [sum(team.demanded) + sum(team.held) for team in shared.tenants.all[1:]] == [0, 0]
+
+
+@pytest.mark.parametrize("machines", [2, 4])
+def test_a_limit_above_that_borrowers_fill_keeps_nobody_from_its_guarantee(machines: int) -> None:
+    """As the topmost cohort of Kueue has one: the sum of its queues' quotas. GPUs beyond it may be free."""
+    quotas = {ANY_TYPE: Quota(8.0)}
+    nodes = [QueueNode("all", {ANY_TYPE: Quota(16.0, 16.0)})]
+    nodes += [QueueNode(f"all/{name}", quotas, min_runtime_s=100.0) for name in "ab"]
+    jobs = [Job(i, f"j{i}", 0.0 if i < 2 else 10.0, 8, 1000.0) for i in range(3)]
+    for job in jobs:
+        job.spec = replace(job.spec, queue="all/a" if job.index < 2 else "all/b")
+    topology = grid(1, machines, 8)
+    shared = make_gate(QueueTree(nodes), Built("fifo-backfill", {}), topology)
+    Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(0.0, 0.0), Failures()).run()
+    assert [taken.winner_queue for taken in shared.reclaimed] == ["all/b"]
+    assert jobs[2].finish_s == 1100.0
+
+
+def test_a_limit_above_frees_no_more_than_it_needs() -> None:
+    """Of two cohorts only the one at its limit gives back, and no more jobs than the guarantee asks for."""
+    nodes = [QueueNode("one", {ANY_TYPE: Quota(32.0, 32.0)}), QueueNode("two", {ANY_TYPE: Quota(8.0)})]
+    nodes += [QueueNode(f"one/{name}", {ANY_TYPE: Quota(8.0)}, min_runtime_s=0.0) for name in "ab"]
+    nodes += [QueueNode("two/c", {ANY_TYPE: Quota(8.0)}, min_runtime_s=0.0)]
+    queues = ["one/a"] * 4 + ["two/c"] * 2 + ["one/b"]
+    jobs = [Job(i, f"j{i}", 0.0 if i < 6 else 10.0, 8, 1000.0) for i in range(7)]
+    for job, queue in zip(jobs, queues, strict=True):
+        job.spec = replace(job.spec, queue=queue)
+    topology = grid(1, 8, 8)
+    shared = make_gate(QueueTree(nodes), Built("fifo-backfill", {}), topology)
+    Simulation(jobs, Cluster(topology), shared, SpeedModel(), Costs(0.0, 0.0), Failures()).run()
+    assert [(taken.loser_queue, taken.winner_queue) for taken in shared.reclaimed] == [("one/a", "one/b")]
+    assert jobs[6].finish_s == 1010.0
 
 
 def test_priority_classes_within_a_queue() -> None:

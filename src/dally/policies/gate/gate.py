@@ -11,7 +11,7 @@ from dally.cluster.capacity import Cluster
 from dally.model import INFINITY, WAITING, Action, Job, Preempt, Start
 from dally.policies import events
 from dally.policies.gate.fair_shares import FairShares, comes_before, standing
-from dally.policies.gate.gate_ledger import REVIEW_S, GateLedger, Stake
+from dally.policies.gate.gate_ledger import REVIEW_S, GateLedger, Stake, demanded_in
 from dally.policies.gate.notes import EPSILON, Reclaimed
 from dally.policies.gate.pools import Pool
 from dally.policies.gate.reclaim import claim
@@ -146,7 +146,9 @@ class Gate(GateLedger):
 
     def _is_scarce(self, pool: Pool) -> bool:
         """Whether more is asked for than is free, as far as that matters; always where there are several pools."""
-        return len(self.pools) > 1 or self.demanded[0] > int(pool.cluster.all_free()) or self._lends_partly
+        if len(self.pools) > 1 or self.demanded[0] > int(pool.cluster.all_free()) or self._lends_partly:
+            return True
+        return any(demanded_in(tenant, pool.kind) > tenant.room(pool.kind) for tenant in self._limited)
 
     def _is_able(self, stake: Stake, now: float) -> bool:
         """Whether a look at what the stake is due may come to anything."""
@@ -218,7 +220,9 @@ class Gate(GateLedger):
                 sure = float(stake.tenant.held[pool.kind] + job.gpus)
                 is_sure = sure <= shares.guaranteed[stake.tenant.number] + EPSILON
                 spared: set[int] = set() if is_sure else self._stopped_for.get(int(job.index), set())
-                result = claim(job, pool.kind, shares, self._owners, pool.cluster, spared, now)
+                full = self._at_limit(stake, float(job.gpus))
+                need = 0.0 if full is None else float(job.gpus) - full.room(pool.kind)
+                result = claim(job, pool.kind, shares, self._owners, pool.cluster, spared, now, full, need)
                 if result is None or not result.losers:
                     stake.claim_s = now + REVIEW_S
                     if result is not None and result.ripe_s < INFINITY:
@@ -246,8 +250,12 @@ class Gate(GateLedger):
             self._reserved[stake.tenant.number, stake.pool.number] = (int(job.gpus), until_s)
 
     def _claimant(self, stake: Stake, due: float, now: float) -> Job | None:
-        """The best-ranked job of the tenant that its due and its limits have room for."""
-        room = min(due - float(stake.tenant.held[stake.pool.kind]), self._allowed(stake))
+        """The best-ranked job of the tenant that its due and its limits have room for, once borrowers give back."""
+        room = min(due - float(stake.tenant.held[stake.pool.kind]), stake.tenant.room(stake.pool.kind))
+        for tenant in stake.tenant.up()[1:]:
+            above = tenant.room(stake.pool.kind)
+            if above < room:
+                room = 0.0 if tenant.is_closed() else min(room, above + self._borrowed(tenant, stake.pool))
         job = self._queue.best_of(stake.number, room + EPSILON)
         if job is None:
             return None
@@ -358,6 +366,22 @@ class Gate(GateLedger):
         while tenant is not None:
             result = min(result, tenant.room(stake.pool.kind))
             tenant = tenant.parent
+        return result
+
+    def _at_limit(self, stake: Stake, gpus: float) -> Tenant | None:
+        """The closest of those above whose limit has no room for so many GPUs more; None: all have."""
+        for tenant in stake.tenant.up()[1:]:
+            if tenant.room(stake.pool.kind) < gpus - EPSILON:
+                return tenant
+        return None
+
+    def _borrowed(self, above: Tenant, pool: Pool) -> float:
+        """GPUs that those below it hold beyond their due: its limit has room for them again once they stop."""
+        due = self.shares(pool).due
+        result = 0.0
+        for owner in self._owners:
+            if owner is not above and above in owner.up():
+                result += max(0.0, float(owner.held[pool.kind]) - due[owner.number])
         return result
 
     def _reserved_for_others(self, stake: Stake) -> float:

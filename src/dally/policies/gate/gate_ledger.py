@@ -89,6 +89,7 @@ class GateLedger(Policy):
         self._known: dict[int, bool] = {}  # indexes of jobs that have a stake
         self._waiting: dict[int, bool] = {}  # indexes of jobs that are counted as waiting
         self.demanded: list[int] = [0] * len(self.pools)  # GPUs that jobs wait for, by pool
+        self._limited: list[Tenant] = []  # those with others below them that share a limit
         self._lends_partly: bool = False  # whether a tenant does not lend all of its guarantee
         self._reserved: dict[
             tuple[int, int], tuple[int, float]
@@ -182,6 +183,7 @@ class GateLedger(Policy):
             self._owners.append(tenant)
             self._queue.enter(result.number)
             self._at[tenant.number, pool.number] = result
+            self._limited = [other for other in self.tenants.all if other.children and other.is_limited()]
             part = self._part(pool)
             self._lends_partly = self._lends_partly or any(
                 other.lends_all_but(pool.kind, part) > 0.0 for other in self.tenants.all
@@ -403,15 +405,15 @@ class GateLedger(Policy):
         for pool in self.pools:
             shares = self.shares(pool)
             for tenant in self.tenants.all[1:]:
-                request = _demanded_in(tenant, pool.kind)
+                request = demanded_in(tenant, pool.kind)
                 due, sure = shares.due[tenant.number], shares.guaranteed[tenant.number]
                 held, used_gpu_s = int(tenant.held[pool.kind]), tenant.used_gpu_s
                 self.samples.append(Sample(now, tenant.path, pool.name, held, request, due, sure, used_gpu_s))
 
 
-def _demanded_in(tenant: Tenant, kind: int) -> int:
+def demanded_in(tenant: Tenant, kind: int) -> int:
     """By it and those below it."""
-    return int(tenant.demanded[kind]) + sum([_demanded_in(child, kind) for child in tenant.children])
+    return int(tenant.demanded[kind]) + sum([demanded_in(child, kind) for child in tenant.children])
 
 
 def _key(pool: Pool) -> str:

@@ -41,14 +41,16 @@ class Borrowers:
             self.over[tenant.number] = over
             self._any = self._any or over > EPSILON
 
-    def find(self, job: Job, cluster: Cluster, spared: set[int]) -> None:
-        """All whose GPUs the job may have, but for those spared."""
+    def find(self, job: Job, cluster: Cluster, spared: set[int], within: Tenant | None) -> None:
+        """All whose GPUs the job may have, but for those spared; `within`: of tenants below that one alone."""
         if not self._any:
             return
         own = self.owners[job.tenant]
         for other in cluster.running.values():
             tenant = self.owners[other.tenant]
             if tenant is own or other.non_preemptible or self.over[tenant.number] <= EPSILON:
+                continue
+            if within is not None and within not in tenant.up():
                 continue
             if not spared or int(other.index) not in spared:
                 self.jobs.append(other)
@@ -100,29 +102,64 @@ class Domains:
 
 
 def claim(
-    job: Job, kind: i64, shares: FairShares, owners: list[Tenant], cluster: Cluster, spared: set[int], now: float
+    job: Job,
+    kind: i64,
+    shares: FairShares,
+    owners: list[Tenant],
+    cluster: Cluster,
+    spared: set[int],
+    now: float,
+    within: Tenant | None,
+    need_gpus: float,
 ) -> Claim | None:
     """Room for the job in a domain of its closest tier, at the least loss; None if nobody holds more than its due.
 
     Tenants lose while they hold more than they are due; who has run for less than its `min_runtime` is left alone,
     and so are those spared and those that stay. Where the closest tier cannot be cleared so, the next is looked at.
-    `owners`: tenants by `job.tenant`.
+    `owners`: tenants by `job.tenant`. `within`: a tenant above, at its limit; of those below it, losers give back
+    at least `need_gpus`.
     """
     near = cluster.closest_tier(job)
     if near < 0:
         return None
     cluster.focus(job)
     borrowers = Borrowers(kind, shares, owners)
-    borrowers.find(job, cluster, spared)
+    borrowers.find(job, cluster, spared, within)
     for tier in range(near, cluster.root + 1):
         if cluster.counts_suffice(job) and cluster.best_domain(tier, job.gpus) >= 0:
-            return Claim([])
+            return _enough([], borrowers, need_gpus, now)
         if not borrowers.jobs:
             continue
         result = _cheapest(job, borrowers, tier, cluster, now)
-        if result.losers or result.ripe_s < INFINITY:
+        if result.losers:
+            return _enough(result.losers, borrowers, need_gpus, now)
+        if result.ripe_s < INFINITY:
             return result
     return None
+
+
+def _enough(losers: list[Job], borrowers: Borrowers, need_gpus: float, now: float) -> Claim:
+    """These and more, the latest placed first, until they give back so many GPUs; else when that may be."""
+    freed = 0.0
+    over = [float(gpus) for gpus in borrowers.over]
+    for loser in losers:
+        freed += float(loser.gpus)
+        over[borrowers.owners[loser.tenant].number] -= float(loser.gpus)
+    result = list(losers)
+    ripe_s = INFINITY
+    for other in borrowers.jobs:
+        if freed >= need_gpus - EPSILON:
+            break
+        owner = borrowers.owners[other.tenant]
+        if over[owner.number] <= EPSILON or other in losers:
+            continue
+        if other.placed_s + owner.min_runtime_s > now:
+            ripe_s = min(ripe_s, other.placed_s + owner.min_runtime_s)
+            continue
+        result.append(other)
+        freed += float(other.gpus)
+        over[owner.number] -= float(other.gpus)
+    return Claim(result) if freed >= need_gpus - EPSILON else Claim([], ripe_s)
 
 
 def _cheapest(job: Job, borrowers: Borrowers, tier: i64, cluster: Cluster, now: float) -> Claim:

@@ -77,9 +77,20 @@ class Tenant:
         """GPUs of its guarantee that nobody else may use, whether it does or not."""
         return self._unlent[kind] + part * self._unlent_in_all
 
+    def is_limited(self) -> bool:
+        """Whether it may not hold all GPUs, of a type or in all."""
+        result = self.limit < INFINITY
+        for limit in self.limits:
+            result = result or limit < INFINITY
+        return result
+
+    def is_closed(self) -> bool:
+        """Whether none of its jobs may start, whoever stops: it is on hold, or its budget is used up."""
+        return self.hold or (self.window_s < INFINITY and self.budget_left_gpu_s() <= 0.0)
+
     def room(self, kind: i64) -> float:
         """GPUs of a type that its limits still let it have."""
-        if self.hold or (self.window_s < INFINITY and self.budget_left_gpu_s() <= 0.0):
+        if self.is_closed():
             return 0.0
         return min(self.limits[kind] - float(self.held[kind]), self.limit - float(self.held_in_all))
 

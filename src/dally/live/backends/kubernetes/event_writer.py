@@ -6,11 +6,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Container
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
 from dally.live.backends.base import BackendError, Publication, StartNotice, WaitingNotice
 from dally.live.backends.kubernetes.kube_api import STRATEGIC, KubeApi
+from dally.live.backends.kubernetes.node_requests import NodeRequests
 from dally.live.backends.kubernetes.pod_record import PodRecord
 from dally.live.backends.kubernetes.pod_sentences import Sentences, condition_patch, event_body
 
@@ -21,18 +23,31 @@ AGAIN_S: Final = 60.0  # between two events on why one gang waits
 CHANGED_S: Final = 5.0  # the same if the reason is another one
 
 
+@dataclass
+class PodNotice:
+    """The latest that the pods of a gang that waits say."""
+
+    at_s: float = -AGAIN_S
+    kind: str = ""  # the reason, and whether its pods ask for nodes
+    text: str = ""
+    parts: Sentences | None = None
+    pods: frozenset[str] = frozenset()  # their uids
+    checked_s: float = 0.0  # when others were last looked for
+
+
 class EventWriter:
     """Writes events and conditions in a thread of its own, slowly, and only what is new."""
 
-    def __init__(self, api: KubeApi, scheduler: str) -> None:
+    def __init__(self, api: KubeApi, scheduler: str, autoscaler_wait_s: float | None = None) -> None:
         self._api = api
+        self._requests = NodeRequests(autoscaler_wait_s)
         self._scheduler = scheduler
         self._due: deque[tuple[PodRecord, Sentences]] = deque()
         self._refreshes: dict[str, tuple[PodRecord, Sentences]] = {}  # by uid: the latest words only
         self._refresh_s = 0.0  # not before then
         self._wake = threading.Condition()
         self._stop = False
-        self._reported: dict[str, tuple[float, str, str]] = {}  # by job: when, which reason, and the words
+        self._reported: dict[str, PodNotice] = {}  # by job
         self._starting: dict[str, Sentences] = {}  # by job: decided, and not bound yet
         self._thread: threading.Thread | None = None
 
@@ -51,6 +66,7 @@ class EventWriter:
                 self._note(bound, Sentences.preempted(_winner(change.job_id, change.winner)), first=True)
         self._note_bound({line.job_id for line in publication.waiting}, publication.jobs, pods_of)
         now = time.monotonic()
+        self._requests.keep(publication.jobs)
         for line in publication.waiting:
             self._waits(line, now, publication.expected_start, pods_of)
         self._reported = {job_id: record for job_id, record in self._reported.items() if job_id in publication.jobs}
@@ -74,23 +90,40 @@ class EventWriter:
         expected_start: Callable[[str], str],
         pods_of: Callable[[str], list[PodRecord]],
     ) -> None:
-        at_s, reason, before = self._reported.get(line.job_id, (-AGAIN_S, "", ""))
-        if now - at_s < (AGAIN_S if reason == line.reason else CHANGED_S) or len(self._due) > MOST_DUE:
+        notice = self._reported.get(line.job_id) or PodNotice()
+        scheduled, addition = self._requests.about(line, now)
+        kind = f"{line.reason} {scheduled}"
+        if now - notice.at_s < (AGAIN_S if notice.kind == kind else CHANGED_S) or len(self._due) > MOST_DUE:
+            self._note_later(line.job_id, notice, now, pods_of)
             return
-        text = line.message
+        text = line.message + addition
         if line.until_s is not None:
             text += f" until {datetime.fromtimestamp(line.until_s, UTC):%Y-%m-%d %H:%M:%S} UTC"
         expected = expected_start(line.job_id)
         text += f"; expected to start {expected}" if expected else ""
-        if text != before:
-            self._reported[line.job_id] = (now, line.reason, text)
-            changed = reason != line.reason or not before
-            parts = Sentences.waiting(line.reason or line.state, text, event=changed)
-            pods = [pod for pod in pods_of(line.job_id) if not pod.node]
-            if changed:
-                self._note(pods, parts)
-            else:
-                self._refresh(pods, parts)
+        if text == notice.text:
+            self._note_later(line.job_id, notice, now, pods_of)
+            return
+        changed = notice.kind != kind or not notice.text
+        parts = Sentences.waiting(line.reason or line.state, text, changed, scheduled)
+        pods = [pod for pod in pods_of(line.job_id) if not pod.node]
+        self._reported[line.job_id] = PodNotice(now, kind, text, parts, frozenset(pod.uid for pod in pods), now)
+        if changed:
+            self._note(pods, parts)
+        else:
+            self._refresh(pods, parts)
+
+    def _note_later(
+        self, job_id: str, notice: PodNotice, now: float, pods_of: Callable[[str], list[PodRecord]]
+    ) -> None:
+        """The same to pods that came later: a controller makes them one after the other, and anew."""
+        if notice.parts is None or now - notice.checked_s < CHANGED_S or len(self._due) > MOST_DUE:
+            return
+        notice.checked_s = now
+        pods = [pod for pod in pods_of(job_id) if not pod.node and pod.uid not in notice.pods]
+        if pods:
+            notice.pods |= {pod.uid for pod in pods}
+            self._note(pods, notice.parts)
 
     def _refresh(self, pods: list[PodRecord], parts: Sentences) -> None:
         with self._wake:

@@ -16,6 +16,7 @@ from dally.live.backends.kubernetes.pod_gang import PodGang, gang_of, job_of_gan
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.pod_rules import NO_RULES
+from dally.live.backends.kubernetes.tenancy import Tenancy
 from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 
 KEEP_ENDED_S: Final = 60.0
@@ -34,6 +35,7 @@ class GangLedger:
         neighbours: Neighbours,
         claims: VolumeClaims,
         owners: Owners,
+        tenancy: Tenancy,
         ours: Callable[[PodRecord], bool],
     ) -> None:
         self.abandoned: dict[GangKey, str] = {}  # and why
@@ -46,6 +48,7 @@ class GangLedger:
         self._claims = claims
         self._moves = 0  # of pods, up to which gangs with rules were looked at
         self._owners = owners
+        self._tenancy = tenancy
         self._ours = ours
         self._gangs: dict[GangKey, PodGang] = {}
         self._jobs: dict[GangKey, ObservedJob] = {}
@@ -227,10 +230,11 @@ class GangLedger:
 
     def job(self, gang: PodGang) -> ObservedJob:
         """A gang as the contract has it."""
-        foreign = not self._ours((gang.pods() or gang.ended)[0])
-        abandoned, bar = self.abandoned.get(gang.key), self._bar(gang)
+        first = (gang.pods() or gang.ended)[0]
+        foreign, pod_owner = not self._ours(first), self._tenancy.of(gang.key.namespace, first.stated)
+        abandoned, bar = self.abandoned.get(gang.key), self._bar(gang) or pod_owner.problem
         if foreign or not gang.waiting:
-            return job_of_gang(gang, abandoned, foreign, bar)
+            return job_of_gang(gang, abandoned, foreign, bar, pod_owner=pod_owner)
         names = self._permitted(gang.waiting)
         avoided, _ = self.avoided.get(gang.key, (frozenset(), 0.0))
         if avoided:
@@ -240,7 +244,7 @@ class GangLedger:
         room = self._neighbours.room_of(gang.waiting, gpus)
         if room.allowed is None:
             room = room._replace(allowed=names)
-        return job_of_gang(gang, abandoned, foreign, bar or unmodelled(room.problem), room)
+        return job_of_gang(gang, abandoned, foreign, bar or unmodelled(room.problem), room, pod_owner)
 
     def _permitted(self, pods: list[PodRecord]) -> frozenset[str] | None:
         """The machines that the rules of these pods and their volumes permit, other pods aside; None: all."""

@@ -21,6 +21,7 @@ from dally.live.backends.base import (
     Publication,
     StartOrder,
     Submission,
+    WaitingNotice,
 )
 from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.binding import Binder, Seating
@@ -36,7 +37,8 @@ from dally.live.backends.kubernetes.kueue_watch import KueueWatch
 from dally.live.backends.kubernetes.leader import Leader
 from dally.live.backends.kubernetes.mirror import Mirror
 from dally.live.backends.kubernetes.neighbours import Neighbours
-from dally.live.backends.kubernetes.node_ledger import NodeLedger
+from dally.live.backends.kubernetes.node_ledger import NO_GPUS, NodeLedger
+from dally.live.backends.kubernetes.node_requests import NO_NODE
 from dally.live.backends.kubernetes.node_room import NodeRoom
 from dally.live.backends.kubernetes.node_usage import with_usage
 from dally.live.backends.kubernetes.options import KubeOptions
@@ -49,6 +51,7 @@ from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.ranks import seats
 from dally.live.backends.kubernetes.scheduling_gates import SINCE, version_of
+from dally.live.backends.kubernetes.tenancy import Tenancy
 from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 from dally.live.facts import allocation_of
 
@@ -86,18 +89,21 @@ class KubernetesBackend(JobByJob):
         neighbours = Neighbours(self.ledger, self.nodes)
         self._room = NodeRoom(self.ledger, self.nodes, neighbours, claims)
         owners = Owners(self.api, self._pool)
-        self._gangs = GangLedger(self.ledger, self.nodes, neighbours, claims, owners, self._ours)
+        self._kueue = KueueWatch(self.api, folder, self._changed) if options.kueue else None
+        tenancy = Tenancy(options.trust, self._kueue.queue_of if self._kueue is not None else None)
+        self._gangs = GangLedger(self.ledger, self.nodes, neighbours, claims, owners, tenancy, self._ours)
         self._gang_repair = GangRepair(
             self._binder, self._evictor, self._room, self.nodes, Overbooking(self.ledger, self.nodes),
             self._gangs.abandoned, self._gangs.avoided, options.force,
         )  # fmt: skip
         self._hostfiles = Hostfiles(self.api)
-        self._event_writer = EventWriter(self.api, options.scheduler_name) if options.events else None
+        self._event_writer: EventWriter | None = None
+        if options.events:
+            self._event_writer = EventWriter(self.api, options.scheduler_name, options.autoscaler_wait_s())
         self.mirrors = (
             Mirror(self.api, "/api/v1/nodes", self.nodes),
             Mirror(self.api, "/api/v1/pods", self.ledger),
         )
-        self._kueue = KueueWatch(self.api, folder, self._changed) if options.kueue else None
         self._gates = False
         self._topology: Topology | None = None
         self._numbers: dict[str, int] = {}
@@ -156,6 +162,7 @@ class KubernetesBackend(JobByJob):
     def topology(self) -> Topology:
         """From the labels of the nodes that have GPUs."""
         self._ready()
+        self._wait_for_nodes()
         self._topology = self.nodes.draw(lambda name: sum(pod.needs.gpus for pod in self.ledger.on_node(name)))
         self._numbers = {name: number for number, name in enumerate(self._topology.names[0])}
         self.ledger.touch_all()
@@ -218,6 +225,18 @@ class KubernetesBackend(JobByJob):
                     trouble = str(error)
                     log.warning("problem", what=trouble)
                 time.sleep(1.0)
+
+    def _wait_for_nodes(self) -> None:
+        """A cluster of no GPUs: all gangs are left to its autoscaler. At its start a daemon waits."""
+        while self._options.autoscaler and not self.nodes.has_any():
+            self._gangs.renew()
+            waiting = [job.job_id for job in self._gangs.jobs() if job.managed and job.state == base.QUEUED]
+            lines = tuple(WaitingNotice(job_id, NO_NODE, "", NO_GPUS, None) for job_id in waiting)
+            self.publish(Publication(frozenset(waiting), lines, (), lambda _: ""))
+            if self._topology is not None or not self._claimed:
+                return
+            self.wait(1.0)
+            self._ready()
 
     def snapshot(self) -> Observed:
         """How things stand, from the copies; only gangs that changed are looked at anew.

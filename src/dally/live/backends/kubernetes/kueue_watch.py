@@ -12,7 +12,7 @@ from dally.errors import InputError
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi
 from dally.live.backends.kubernetes.mirror import Mirror
-from dally.quotas.kueue import read_kueue
+from dally.quotas.kueue import MIN_RUNTIME, read_kueue
 from dally.whole_file import write_whole
 
 API: Final = "/apis/kueue.x-k8s.io"
@@ -38,6 +38,9 @@ class KueueKind:
         """An object is new or changed."""
         about = entry["metadata"]
         names = {part: about[part] for part in ("namespace", "name") if part in about}
+        if self.kind == "ClusterQueue":  # as Kueue reclaims: at once, if nothing else is stated
+            notes = about.get("annotations") or {}
+            names["annotations"] = {MIN_RUNTIME: str(notes.get(MIN_RUNTIME, "0s"))}
         stated = {"kind": self.kind, "metadata": names, "spec": entry.get("spec") or {}}
         if self._objects.get(_key(entry)) != stated:
             self._objects = {**self._objects, _key(entry): stated}
@@ -79,6 +82,7 @@ class KueueWatch:
         self._mirrors: list[Mirror] = []
         self._versions: list[int] = []  # of each kind, as of the latest look
         self._invalid = ""
+        self._local_queues: dict[tuple[str, str], str] | None = None  # as of the file
         self._is_ready = False  # there is a file that can be read
         self._trouble = f"{API}: not listed yet"  # why nothing is watched
         self._start_s = 0.0  # not before then
@@ -151,7 +155,14 @@ class KueueWatch:
         self._invalid = ""
         if not self.path.exists() or self.path.read_text(encoding="utf-8") != text:
             write_whole(self.path, text.encode())
+            self._local_queues = None
             self.generation += 1
+
+    def queue_of(self, namespace: str, name: str) -> str | None:
+        """The ClusterQueue to which a LocalQueue leads; None: the namespace has none of that name."""
+        if self._local_queues is None:
+            self._local_queues = _local_queues(self.path)
+        return self._local_queues.get((namespace, name))
 
     def problems(self) -> list[str]:
         """Why quotas may be old, a line each."""
@@ -165,6 +176,12 @@ class KueueWatch:
         """With the present streams."""
         for mirror in self._mirrors:
             mirror.stop()
+
+
+def _local_queues(path: Path) -> dict[tuple[str, str], str]:
+    """ClusterQueues by the namespace and name of those that lead to them."""
+    rows = json.loads(path.read_text(encoding="utf-8"))["items"] if path.exists() else ()
+    return {_key(row): str(row["spec"].get("clusterQueue", "")) for row in rows if row.get("kind") == "LocalQueue"}
 
 
 def _key(entry: dict[str, Any]) -> tuple[str, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -22,6 +24,8 @@ from dally.live.backends.kubernetes.pod_needs import MB, UNLIMITED
 from dally.live.backends.kubernetes.pod_record import PodRecord
 
 SOURCE = Path("the nodes of the cluster")
+NO_GPUS: Final = "no node has GPUs"
+GONE_S: Final = 60.0  # before the tree is drawn without a node: it may only have been registered anew
 log = structlog.get_logger("dally")
 
 
@@ -38,6 +42,7 @@ class NodeLedger:
         self._nodes: dict[str, NodeRecord] = {}
         self._drawn: dict[str, NodeRecord] = {}  # as they were when the tree was drawn
         self._gpus: dict[str, int] = {}  # in the tree
+        self._gone_s: dict[str, float] = {}  # nodes of it that are no more, and since when
         self._allowed: dict[tuple[str, ...], frozenset[str] | None] = {}  # by the rules of a gang's pods
         self._copy: dict[str, NodeRecord] = {}  # of `_nodes`, as of version
         self._copied = -1
@@ -93,8 +98,8 @@ class NodeLedger:
             chosen_nodes = (row for row in sorted(self._nodes.items()) if self._is_chosen(row[1]))
             nodes = {name: node for name, node in chosen_nodes if node.capacity_gpus}
             if not nodes:
-                chosen = f" with labels {self._options.nodes}" if self._options.nodes else ""
-                raise BackendError(f"no node{chosen} has GPUs ({'nvidia.com/gpu or amd.com/gpu'})")
+                chosen = f", of those with labels {self._options.nodes}" if self._options.nodes else ""
+                raise BackendError(f"{NO_GPUS}{chosen} (nvidia.com/gpu or amd.com/gpu)")
             counts = {name: max(node.capacity_gpus, held(name)) for name, node in nodes.items()}
             topology = self._tree(nodes, counts)
             self._drawn = dict(nodes)
@@ -126,7 +131,17 @@ class NodeLedger:
     def machines(self) -> list[ObservedMachine]:
         """Those of the tree, as they are now."""
         with self._lock:
+            self._note_gone()
             return [self._machine(name, gpus) for name, gpus in self._gpus.items()]
+
+    def _note_gone(self) -> None:
+        """A tree with nodes that are gone for good holds gangs that no node could hold: it is drawn again."""
+        now = time.monotonic()
+        self._gone_s = {name: self._gone_s.get(name, now) for name in self._gpus if name not in self._nodes}
+        is_any_left = len(self._gone_s) < len(self._gpus) or self._options.autoscaler
+        if is_any_left and any(now - since_s > GONE_S for since_s in self._gone_s.values()):
+            self._gone_s.clear()
+            self.generation += 1
 
     def _machine(self, name: str, gpus: int) -> ObservedMachine:
         node = self._nodes.get(name)
@@ -154,6 +169,11 @@ class NodeLedger:
         """Whether pods that were told to go cannot be seen to go: the node is gone, or does not answer."""
         node = self._nodes.get(name)
         return node is None or not node.ready
+
+    def has_any(self) -> bool:
+        """Whether there is one with GPUs."""
+        with self._lock:
+            return any(node.capacity_gpus and self._is_chosen(node) for node in self._nodes.values())
 
     def get(self, name: str) -> NodeRecord | None:
         """The node, if it is there."""

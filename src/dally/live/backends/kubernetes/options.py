@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from dally.errors import InputError, unknown
+from dally.live.backends.kubernetes import tenancy
+from dally.traces.times import span_s
 
 GPU_TAINTS = ("nvidia.com/gpu", "amd.com/gpu")
 
@@ -28,7 +30,13 @@ class KubeOptions:
     force: bool = False  # delete what a disruption budget keeps, or what does not end in time
     gates: bool = True  # take pods behind the scheduling gate dally.io/gate, where the server knows gates
     kueue: bool = False  # take queues and quotas from Kueue's objects in the cluster
+    trust: tuple[str, ...] = (tenancy.QUEUE,)  # which of pods' labels say whose they are: user, queue
+    autoscaler: str = ""  # how long a gang that no node could hold is left to it; empty: all pods are
     events: bool = True  # write events and conditions of pods
+
+    def autoscaler_wait_s(self) -> float | None:
+        """Of `autoscaler`; None: it is not stated."""
+        return span_s("kubernetes: autoscaler", self.autoscaler) if self.autoscaler else None
 
 
 ALIASES: Final = {"tell": "events"}  # names of earlier versions
@@ -43,7 +51,14 @@ def read_options(options: Mapping[str, Any]) -> KubeOptions:
         if name not in known:
             raise unknown("option of the Kubernetes backend", name, list(known))
         result[name] = _fitting(name, str(value), known[name])
-    return KubeOptions(**result)
+    for label in result.get("trust", ()):
+        if label not in tenancy.TRUSTED:
+            raise InputError(f"kubernetes: trust: {label!r}: must be of {', '.join(tenancy.TRUSTED)}")
+    read = KubeOptions(**result)
+    if read.autoscaler and not read.events:
+        raise InputError('kubernetes: autoscaler: needs events = "true": it looks at the conditions of pods')
+    read.autoscaler_wait_s()  # says what is wrong with it
+    return read
 
 
 def _fitting(name: str, text: str, usual: Any) -> Any:

@@ -16,6 +16,7 @@ from dally.live.backends.kubernetes.owners import POD_GROUP_APIS, Controller
 from dally.live.backends.kubernetes.pod_needs import MOST_GPUS
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.quantity import whole_number
+from dally.live.backends.kubernetes.tenancy import UNKNOWN, PodOwner
 from dally.live.backends.stated_facts import read_facts
 
 
@@ -132,7 +133,12 @@ def placement_of_pods(pods: Iterable[PodRecord]) -> Placement:
 
 
 def job_of_gang(
-    gang: PodGang, abandoned: str | None, foreign: bool, bar: str, room: GangRoom = ALL_NODES
+    gang: PodGang,
+    abandoned: str | None,
+    foreign: bool,
+    bar: str,
+    room: GangRoom = ALL_NODES,
+    pod_owner: PodOwner = UNKNOWN,
 ) -> ObservedJob:
     """As the contract has it. `abandoned`: why it is being taken apart; `bar`: why it is left alone."""
     pods = gang.pods() or gang.ended
@@ -151,8 +157,8 @@ def job_of_gang(
     spec = replace(
         with_needs(facts, pods), gpus=gpus, gpu_type="|".join(types_in(first.selector)),
         group=_group(pods, facts, gpus), gpus_per_node=max(pod.needs.gpus for pod in pods) if room.apart else 0,
-        name=gang.key.name, user=stated.get(names.USER, gang.key.namespace), account=gang.key.namespace,
-        queue=_queue(stated), priority=float(first.priority), limit_s=first.limit_s,
+        name=gang.key.name, user=pod_owner.user or gang.key.namespace, account=gang.key.namespace,
+        queue=pod_owner.queue, priority=float(first.priority), limit_s=first.limit_s,
     )  # fmt: skip
     return ObservedJob(
         gang.key.job_id, state, spec, min(since_s or [pod.created_s for pod in pods]),
@@ -160,11 +166,6 @@ def job_of_gang(
         managed=not foreign, reason=reason or "; ".join(problems), allowed=room.allowed,
         preemptible=not (gang.bare and state == base.RUNNING),
     )  # fmt: skip
-
-
-def _queue(stated: dict[str, str]) -> str:
-    """As it names it, in our words or in those of others."""
-    return next((stated[name] for name in names.QUEUES if stated.get(name)), "")
 
 
 def facts_of(stated: dict[str, str], problems: list[str]) -> JobSpec:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from dally.live.backends.base import Placement
 from dally.live.backends.kubernetes import names
+from dally.live.backends.kubernetes.node_requests import UNSCHEDULABLE
 from dally.live.backends.kubernetes.pod_record import PodRecord
 
 LONGEST = 900  # of a message; the server takes 1024
@@ -23,11 +24,12 @@ class Sentences(NamedTuple):
     event: bool = True
     condition: str = ""  # its status, if there is one
     about: str = ""  # the condition's reason
+    scheduled: str = UNSCHEDULABLE  # the reason of PodScheduled while it waits
 
     @classmethod
-    def waiting(cls, about: str, text: str, event: bool) -> Sentences:
+    def waiting(cls, about: str, text: str, event: bool, scheduled: str = UNSCHEDULABLE) -> Sentences:
         """It waits; why, and until when."""
-        return cls("FailedScheduling", text, True, event, "False", about)
+        return cls("FailedScheduling", text, True, event, "False", about, scheduled)
 
     @classmethod
     def placed(cls, tier: str, placement: Placement) -> Sentences:
@@ -67,5 +69,5 @@ def condition_patch(pod: PodRecord, parts: Sentences) -> dict[str, Any]:
     record: dict[str, Any] = {"message": parts.text[:LONGEST], "lastTransitionTime": now}
     conditions = [{"type": names.CONDITION, "status": parts.condition, "reason": about, **record}]
     if parts.condition == "False" and not pod.gates:
-        conditions.append({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", **record})
+        conditions.append({"type": "PodScheduled", "status": "False", "reason": parts.scheduled, **record})
     return {"metadata": {"uid": pod.uid}, "status": {"conditions": conditions}}
