@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.own_process import in_own_process
 from dally.benchmark.cells import Cell, cells, prepare
 from dally.benchmark.tables_page import shared_folder
 from dally.runs.execute import execute
@@ -32,21 +33,12 @@ FIELDS: Final = ("jct_mean_s", "jct_p99_s", "makespan_s", "cpu_s", "preemptions"
 
 
 def measured(cell: Cell, progress: str) -> dict[str, Any]:
-    """The figures of a run in a process of its own, whose memory goes with it."""
-    into, out_of = os.pipe()
-    child = os.fork()
-    if child == 0:
-        with tempfile.TemporaryDirectory() as folder, os.fdopen(out_of, "w") as pipe:
-            prepared = prepare(cell.workload, cell.seed, shared_folder(), Path(folder))
-            scenario = replace(cell.scenario(prepared, "dally", {}), job_progress=progress)
-            summary = execute(scenario).summary
-            json.dump({name: summary[name] for name in FIELDS}, pipe)
-        os._exit(0)
-    os.close(out_of)
-    with os.fdopen(into) as pipe:
-        text = pipe.read()
-    os.waitpid(child, 0)
-    return dict(json.loads(text))
+    """The figures of a run."""
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = prepare(cell.workload, cell.seed, shared_folder(), Path(folder))
+        scenario = replace(cell.scenario(prepared, "dally", {}), job_progress=progress)
+        summary = execute(scenario).summary
+    return {name: summary[name] for name in FIELDS}
 
 
 def rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -54,7 +46,9 @@ def rows(arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
     for cell in cells(arguments.cells.split(","), ["congested"], seeds):
         for name in arguments.only.split(";"):
-            yield {"cell": cell.workload, "seed": cell.seed, "case": name} | measured(cell, CASES[name])
+            yield {"cell": cell.workload, "seed": cell.seed, "case": name} | in_own_process(
+                partial(measured, cell, CASES[name])
+            )
 
 
 def main() -> None:

@@ -47,7 +47,8 @@ PREEMPT_FAILED: Final = 16  # these two: the job keeps its GPUs
 MIGRATE_FAILED: Final = 17
 ADOPT: Final = 18  # a job found waiting or running by an engine that did not start it
 NETWORK: Final = 19  # links got another share of their bandwidth
-REPORT: Final = 20  # the job's progress says how long it takes; not in the log
+REPORT: Final = 20  # the job's progress says how long it takes; not in the log, as the next
+MEASURE: Final = 21  # the job's progress says how long a step takes where it sits
 KIND_NAMES: Final = (
     "finish", "fail", "repair", "lease", "timer", "submit",
     "start", "preempt", "evict", "renew", "migrate", "link",
@@ -454,7 +455,7 @@ picklable(Decision, 0, None, 0, 0)
 class Event:
     """Something that happened at one instant: to a job, to a machine, or to the network."""
 
-    __slots__ = ("allocation", "job", "kind", "machine", "reason", "share")
+    __slots__ = ("allocation", "job", "kind", "machine", "reason", "share", "step_s")
 
     def __init__(
         self,
@@ -464,6 +465,7 @@ class Event:
         reason: str = "",
         share: float = 1.0,
         allocation: Allocation | None = None,
+        step_s: float = NEVER,
     ) -> None:
         self.kind: i64 = kind
         self.job = job
@@ -471,3 +473,4 @@ class Event:
         self.reason: str = reason  # why, if anybody said
         self.share: float = share  # of the links' bandwidth that is there from now on
         self.allocation = allocation  # adopt: where the job was found
+        self.step_s: float = step_s  # measure: seconds per step where the job sits

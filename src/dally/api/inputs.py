@@ -52,6 +52,7 @@ class ScenarioFields(TypedDict, total=False):
     failure_rate: float
     repair_s: float
     job_progress: str
+    sensitivity: str
     network_at: str
     mix: str
     trace_format: str

@@ -12,6 +12,7 @@ from dally.engine.cycle import carry_out, close_cycle, cycle, open_cycle
 from dally.engine.executor import Executor
 from dally.engine.failures import Failures, Outages
 from dally.engine.handover import handed_over
+from dally.engine.measurements import Measurements
 from dally.engine.reports import Reports
 from dally.engine.signing import constrain
 from dally.engine.state import SAMPLE_EVERY_S, State
@@ -28,7 +29,7 @@ class Simulation:
     """One run. `jobs` are in order of submission and numbered by it."""
 
     __slots__ = (
-        "_arrived", "_executor", "_finishes", "_outages", "_reports", "_rescaled", "_shares",
+        "_arrived", "_executor", "_finishes", "_measurements", "_outages", "_reports", "_rescaled", "_shares",
         "cycles", "jobs", "next_s", "now",
         "state", "stuck",
     )  # fmt: skip
@@ -44,6 +45,7 @@ class Simulation:
         sample_every_s: float = SAMPLE_EVERY_S,
         shares: list[tuple[float, float]] | None = None,
         reports: Reports | None = None,
+        measurements: Measurements | None = None,
     ) -> None:
         """`shares`: from which moments on links have what share of their bandwidth, in order."""
         self.jobs: list[Job] = jobs
@@ -60,6 +62,7 @@ class Simulation:
         self._shares: list[tuple[float, float]] = [(max(at_s, self.now), share) for at_s, share in shares or []]
         self._rescaled: i64 = 0  # so many of these have come
         self._reports: Reports = reports if reports is not None else Reports()
+        self._measurements: Measurements = measurements if measurements is not None else Measurements()
         self._outages: Outages = Outages(failures, cluster.topology.machine_count(), self.now)
 
     def run(self, until_s: float = INFINITY, report: Callable[[Simulation], None] | None = None) -> None:
@@ -126,6 +129,8 @@ class Simulation:
                 self._finishes.discard(job.index)
             if self._reports.share > 0.0:
                 self._reports.expect(job)
+            if self._measurements.on:
+                self._measurements.expect(job, self.now)
 
     def change_policy(self, policy: Policy) -> None:
         """From here on another policy decides; it finds all jobs as they are."""
@@ -150,7 +155,7 @@ class Simulation:
             next_s = min(next_s, self.jobs[self._arrived].submit_s)
         if self._rescaled < len(self._shares):
             next_s = min(next_s, self._shares[self._rescaled][0])
-        next_s = min(next_s, self._reports.next_s())
+        next_s = min(next_s, self._reports.next_s(), self._measurements.next_s())
         finishes = self._finishes
         if len(finishes) > 0:
             next_s = min(next_s, finishes.key(finishes.first()))
@@ -164,6 +169,7 @@ class Simulation:
             events.append(Event(FINISH, self.jobs[finishes.pop()]))
         self._outages.collect(now, events)
         self._reports.collect(now, self.jobs, events)
+        self._measurements.collect(now, self.jobs, events)
         while self._rescaled < len(self._shares) and self._shares[self._rescaled][0] <= now:
             events.append(Event(NETWORK, share=self._shares[self._rescaled][1]))
             self._rescaled += 1

@@ -26,6 +26,7 @@ from dally.model import (
     HOLD,
     INFINITY,
     LEASE,
+    MEASURE,
     MIGRATE,
     MIGRATE_FAILED,
     NETWORK,
@@ -168,6 +169,11 @@ class State:
                 self._evict(job, now, event.reason)
         elif kind == REPORT:
             self._notify(events.REPORTED, job, now)
+        elif kind == MEASURE:
+            changes = self.speed.measured(job, event.step_s)
+            self._rerate(changes, now)
+            if changes:
+                self._notify(events.MEASURED, job, now)
         elif kind == ADOPT:
             assert event.allocation is not None
             self._observed_at(job, event.allocation, now)
@@ -199,6 +205,7 @@ class State:
         job.status = status
         self.finished += 1
         self.queue.forget(job)
+        self.speed.forget(job)
         self.log.add(now, kind, job.index, -1, None)
 
     def _fail(self, machine: i64, now: float) -> None:
@@ -393,7 +400,7 @@ class State:
 
     # The small steps these are made of.
 
-    def _notify(self, kind: i64, job: Job, now: float) -> None:
+    def _notify(self, kind: i64, job: Job | None, now: float) -> None:
         """Tell the policy what happened to a job."""
         event = self._event
         event.kind = kind
@@ -403,13 +410,9 @@ class State:
 
     def notify(self, kind: i64, now: float, machine: i64 = -1, gpus: i64 = 0) -> None:
         """Tell the policy what happened to a machine, to the network, or in general."""
-        event = self._event
-        event.kind = kind
-        event.job = None
-        event.now = now
-        event.machine = machine
-        event.gpus = gpus
-        self.policy.on(event)
+        self._event.machine = machine
+        self._event.gpus = gpus
+        self._notify(kind, None, now)
 
     def _enqueue(self, job: Job, kind: i64, now: float, observed: bool = False) -> None:
         """The job waits. One that no machines could hold is held instead, unless it is `observed` to run."""

@@ -58,6 +58,17 @@ class SpeedModel:
         """The gang left `job.allocation`: the new speeds of those who shared links with it."""
         return []
 
+    def forget(self, job: Job) -> None:
+        """The job will not come back."""
+
+    def measured(self, job: Job, step_s: float) -> list[Speed]:
+        """The running job takes so many seconds for a step: the speeds that this changes, as far as is known."""
+        return []
+
+    def model_of(self, job: Job) -> str:
+        """What the job is taken to train."""
+        return job.model
+
     def rescaled(self, share: float) -> list[Speed]:
         """Every link above the machine has that share of its bandwidth from now on: the new speeds."""
         return []
@@ -87,6 +98,10 @@ class SpeedModel:
     def slowdown(self, job: Job, allocation: Allocation) -> tuple[float, float]:
         """(own, inflicted) if the job sat there; nothing changes by asking."""
         return 1.0, 0.0
+
+    def slowdown_now(self, job: Job) -> float:
+        """The slowdown of a running job where it sits, as things are."""
+        return 1.0 / job.rate
 
     def profile(self, job: Job) -> Profile | None:
         """The profile of the job's model at its size, or None."""

@@ -41,9 +41,9 @@ class Candidates:
         self._demands: dict[tuple[str, tuple[int, ...]], Demand] = {}
         self._links: i64 = 0  # of these
 
-    def flow(self, job: Job, allocation: Allocation, profile: Profile) -> Flow:
+    def flow(self, job: Job, model: str, allocation: Allocation, profile: Profile) -> Flow:
         """The flow that the job would be on that place; the caller sets whose it is and its times."""
-        key = _key(job, allocation)
+        key = _key(model, allocation)
         result = self._flows.get(key)
         if result is None:
             if len(self._flows) >= MOST_CACHED:
@@ -52,9 +52,9 @@ class Candidates:
             self._flows[key] = result
         return result
 
-    def demand(self, job: Job, allocation: Allocation, profile: Profile) -> Demand:
-        """What the job asks for on the place it got."""
-        key = _key(job, allocation)
+    def demand(self, model: str, allocation: Allocation, profile: Profile) -> Demand:
+        """What a job of that model asks for on the place it got."""
+        key = _key(model, allocation)
         flow = self._flows.get(key)
         if flow is not None:
             return flow.demand
@@ -73,13 +73,13 @@ class Candidates:
         return demand_of(self._network, gang, profile)
 
 
-def _key(job: Job, allocation: Allocation) -> tuple[str, tuple[int, ...]]:
+def _key(model: str, allocation: Allocation) -> tuple[str, tuple[int, ...]]:
     """The model, and machines and GPUs in turn: with these the job's size is known."""
     numbers: list[int] = []
     for part in range(len(allocation.machines)):
         numbers.append(int(allocation.machines[part]))
         numbers.append(int(allocation.gpus[part]))
-    return job.model, tuple(numbers)
+    return model, tuple(numbers)
 
 
 SHARINGS = ("fair", "adadual", NO_CONTENTION)
@@ -165,19 +165,29 @@ class NetworkModel(SpeedModel):
 
     def anew(self, sharing: str) -> SpeedModel:
         assert self.profiles is not None
-        if self._contention.sharing() == NO_CONTENTION:  # the run's, whatever the policy is
-            sharing = NO_CONTENTION
-        return NetworkModel(self._whole, self._quiet, self.profiles, sharing, self._share)
+        return NetworkModel(self._whole, self._quiet, self.profiles, self.sharing(sharing), self._share)
+
+    def networks(self) -> tuple[Network, Network, float]:
+        """The network, the same without background load, and the share of the links' bandwidth that is there."""
+        return self._whole, self._quiet, self._share
+
+    def sharing(self, sharing: str) -> str:
+        """How jobs share links if their policy says `sharing`."""
+        return NO_CONTENTION if self._contention.sharing() == NO_CONTENTION else sharing  # the run's comes first
 
     def kind(self, job: Job) -> Kind:
         """What is known of the job's model at its size."""
-        key = (job.model, int(job.gpus))
+        return self.kind_of(self.model_of(job), job.gpus)
+
+    def kind_of(self, model: str, gpus: i64) -> Kind:
+        """What is known of a model at that size."""
+        key = (model, int(gpus))
         result = self._kinds.get(key)
         if result is None:
             assert self.profiles is not None
-            profile = self.profiles(job.model, int(job.gpus))
-            closest = closest_placement(self._quiet, job.gpus)
-            least_s = 0.0 if self._least is None else self._least.iteration_s(profile, job.gpus)
+            profile = self.profiles(model, int(gpus))
+            closest = closest_placement(self._quiet, gpus)
+            least_s = 0.0 if self._least is None else self._least.iteration_s(profile, gpus)
             result = Kind(profile, demand_of(self._quiet, closest, profile), least_s)
             self._kinds[key] = result
         return result
@@ -196,15 +206,19 @@ class NetworkModel(SpeedModel):
 
     def demand(self, job: Job, allocation: Allocation) -> Demand:
         """What a job asks of compute and network in each iteration if it sits there."""
-        return self._candidates.demand(job, allocation, self.kind(job).profile)
+        model = self.model_of(job)
+        return self._candidates.demand(model, allocation, self.kind_of(model, job.gpus).profile)
 
     def _on_one_machine(self, job: Job, allocation: Allocation) -> Speed:
         """Its speed depends on nobody else: worked out once for each model, size and machine."""
-        key = (job.model, int(job.gpus), int(allocation.machines[0]))
+        return self._on_one_as(job, allocation, self.model_of(job))
+
+    def _on_one_as(self, job: Job, allocation: Allocation, model: str) -> Speed:
+        key = (model, int(job.gpus), int(allocation.machines[0]))
         known = self._alone.get(key)
         if known is None:
-            kind = self.kind(job)
-            demand = self.demand(job, allocation)
+            kind = self.kind_of(model, job.gpus)
+            demand = self._candidates.demand(model, allocation, kind.profile)
             iteration_s = demand.iteration_s(demand.alone_s)
             speed = _speed(job, kind, iteration_s, iteration_s - demand.compute_s())
             known = (speed.rate, speed.comm_rate)
@@ -233,7 +247,7 @@ class NetworkModel(SpeedModel):
     # What policies may ask.
 
     def best(self, job: Job) -> float:
-        key = (job.model, int(job.gpus))
+        key = (self.model_of(job), int(job.gpus))
         result = self._best.get(key)
         if result is None:
             kind = self.kind(job)
@@ -253,14 +267,27 @@ class NetworkModel(SpeedModel):
             return 1.0, 0.0
         if len(allocation.machines) == 1:
             return 1.0 / self._on_one_machine(job, allocation).rate, 0.0
-        kind = self.kind(job)
-        flow = self._candidates.flow(job, allocation, kind.profile)
+        model = self.model_of(job)
+        flow, leaving = self._tried_on(job, allocation, model)
+        inflicted = self._inflicted(flow, leaving)
+        own = self.kind_of(model, job.gpus).slowdown(flow.demand.iteration_s(flow.comm_s))
+        return own, inflicted / float(job.gpus)
+
+    def slowdown_as(self, job: Job, allocation: Allocation, model: str) -> float:
+        """The job's own slowdown if it sat there and trained that model."""
+        if len(allocation.machines) == 1:
+            return 1.0 / self._on_one_as(job, allocation, model).rate
+        flow, _ = self._tried_on(job, allocation, model)
+        return self.kind_of(model, job.gpus).slowdown(flow.demand.iteration_s(flow.comm_s))
+
+    def _tried_on(self, job: Job, allocation: Allocation, model: str) -> tuple[Flow, Flow | None]:
+        """Its flow there, with its times beside those who run; and the one that it has now."""
+        flow = self._candidates.flow(job, model, allocation, self.kind_of(model, job.gpus).profile)
         flow.job = job.index
         flow.rank = _service_left_s(job)
         leaving = self._contention.flows.get(int(job.index))
         self._contention.try_on(flow, leaving)
-        inflicted = self._inflicted(flow, leaving)
-        return kind.slowdown(flow.demand.iteration_s(flow.comm_s)), inflicted / float(job.gpus)
+        return flow, leaving
 
     def _inflicted(self, flow: Flow, leaving: Flow | None) -> float:
         """What the flow adds to the slowdowns of others, times their GPUs; never less than nothing.

@@ -30,6 +30,7 @@ CAPACITY_CHANGED: Final = 13  # GPUs came or went without a job of this policy's
 NETWORK_CHANGED: Final = 14  # links have another bandwidth; RERATED came before for jobs whose speed that changes
 PASS_ENDED: Final = 15  # the last moment to set policy.wakeup_s
 REPORTED: Final = 16  # of a job: its progress says how long it takes, job.reported_s
+MEASURED: Final = 17  # of a running job: its steps changed what is known of its slowdown elsewhere
 
 
 class PolicyEvent:

@@ -51,7 +51,7 @@ class View:
 
     def _best_of(self, job: Job) -> float:
         """The same for a job with constraints: where it may be, in its shape."""
-        key = (int(job.signature), int(job.gpus), job.model)
+        key = (int(job.signature), int(job.gpus), self._speed.model_of(job))
         best = self._best.get(key)
         if best is None:
             from dally.policies.placement.best_fit import closest_place  # which imports this module
@@ -68,6 +68,10 @@ class View:
         its links first. One step: how others would adapt in turn is left out.
         """
         return self._speed.slowdown(job, allocation)
+
+    def slowdown_now(self, job: Job) -> float:
+        """The slowdown of a running job where it sits."""
+        return self._speed.slowdown_now(job)
 
     def restart_s(self, job: Job) -> float:
         """Seconds it takes the gang to work again after it lost its GPUs."""

@@ -18,12 +18,14 @@ from dally.cluster.recorded_place import Places
 from dally.cluster.spec import connect_topology, quiet, read_shares, read_topology
 from dally.cluster.topology import Topology
 from dally.engine.failures import Failures, ListedFailures, RandomFailures
+from dally.engine.measurements import Measurements
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
 from dally.metrics.record import Inputs
 from dally.model import INFINITY, NEVER, Job
 from dally.perf.base import SpeedModel
 from dally.perf.gang import closest_placement, gang_on, placement_at
+from dally.perf.hidden_model import hide
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
 from dally.perf.recorded_work import Recorded, recorded_work
@@ -79,16 +81,25 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
         trace.jobs,
         world.cluster(),
         policy,
-        world.speed,
+        known_speed(scenario, world),
         costs,
         failures,
         shares=shares,
         reports=read_reports(scenario.job_progress, scenario.seed),
+        measurements=Measurements(scenario.seed, scenario.sensitivity == "hidden"),
     )
     simulation.state.consent = world.consent()
     if scenario.past:
         policy.predictor.teach(_past_jobs(scenario, world, trace.jobs[0].submit_s))
     return simulation, trace
+
+
+def known_speed(scenario: Scenario, world: World) -> SpeedModel:
+    """Speeds as they are, and for the policy as far as it may know them."""
+    if scenario.sensitivity == "known":
+        return world.speed
+    usual = "" if scenario.sensitivity == "hidden" else scenario.sensitivity
+    return hide(world.speed, world.stand_ins(), usual)
 
 
 MOST_WITHOUT_LIMIT = 0.95  # a share of jobs; from there on plans by time limits say next to nothing

@@ -16,6 +16,7 @@ from dally.errors import InputError, unknown
 from dally.input_file import read_text, regular
 from dally.parsed_text import whole_64
 from dally.perf.catalogue import names_file
+from dally.perf.profiles import find_model, load_profiles
 from dally.policies import registry
 from dally.policies.registry import policy_file, setting_files
 from dally.runs.progress_option import read_reports
@@ -27,6 +28,10 @@ from dally.traces.mixes import find_mix
 
 # Running times as they would be at the closest placement, alone; or as they were where the trace says.
 DURATIONS = ("closest", "recorded")
+
+# What policies know of jobs' sensitivity to the network: their models, or what their steps show.
+# A model's name: all jobs are taken for that one.
+SENSITIVITIES = ("known", "hidden")
 
 
 @dataclass
@@ -47,6 +52,7 @@ class Scenario(WorldConfig, _Inputs):
     failure_rate: float = 0.0  # per machine and day
     repair_s: float = 3600.0
     job_progress: str = ""  # share=0.8,after=300,…: which jobs say how long they take: docs/progress.md
+    sensitivity: str = "known"  # to the network, as the policy knows it: known, hidden, or as of one model
     network_at: str = ""  # SECONDS=SHARE,…: links have that share of their bandwidth from then on
     mix: str = "benchmark"  # gives models to jobs that name none, where speed depends on them
     trace_format: str = "auto"  # told by the trace's content
@@ -76,6 +82,8 @@ class Scenario(WorldConfig, _Inputs):
         if self.failure_rate == float("inf"):
             raise InputError(f"{_option('failure_rate')} inf: must be finite")
         read_reports(self.job_progress, self.seed)
+        if self.sensitivity not in SENSITIVITIES:
+            find_model(self.sensitivity, load_profiles(Path(self.profiles)) if self.profiles else None)
         for name, digest in self.digests.items():
             if file_digest(name) != digest:
                 raise InputError(f"{name}: has changed since the scenario was written")

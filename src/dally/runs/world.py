@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.spec import connect_topology, quiet
@@ -24,11 +24,12 @@ from dally.parsed_text import ACCEPTED, is_on
 from dally.perf.base import SpeedModel
 from dally.perf.network_model import NetworkModel
 from dally.perf.no_contention import NO_CONTENTION
-from dally.perf.profiles import Steps, load_profiles
+from dally.perf.profiles import Steps, load_profiles, shipped
 from dally.policies.base import Policy
 from dally.policies.registry import USUAL_POLICY, Built
 from dally.runs.team_setup import idle_quotas, on_types, policy_for
 
+ANY_SIZE: Final = 64  # GPUs of a gang that shows which GPUs of a model must share a machine
 Profiles = Callable[[str, int], Profile]  # by model and GPUs
 TABLES = {
     "set": "settings",
@@ -120,6 +121,12 @@ class World:
             assert still is not None
             sharing = self.sample.link_sharing if is_on(config.contention) else NO_CONTENTION
             self.speed = NetworkModel(self.network, still, self.profiles, sharing)
+
+    def stand_ins(self) -> list[str]:
+        """Models that jobs may be like which name none: those that gangs of any size can train."""
+        names = load_profiles(Path(self.config.profiles)).models if self.config.profiles else shipped().models
+        profiles = {name: self.profiles(name, ANY_SIZE) for name in names}
+        return [name for name, one in profiles.items() if one.groups is None and one.tensor_parallel == 1]
 
     def on_types(self, jobs: list[Job]) -> dict[str, int]:
         """Let speeds differ by type of GPU, for these jobs and any that come; notes on what had to be assumed."""

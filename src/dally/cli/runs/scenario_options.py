@@ -87,6 +87,12 @@ OPTIONS: dict[str, Option] = {
         "wrong=0.05 of them by factor=5 (docs/progress.md).",
         "KEY=VALUE,…",
     ),
+    "sensitivity": Option(
+        ("--sensitivity",),
+        "What the policy knows of jobs' sensitivity to the network: their models (known), what their steps show "
+        "(hidden), or all are taken for one model (docs/progress.md).",
+        "known|hidden|MODEL",
+    ),
     "mix": Option(("--mix",), "Models for jobs that name none: benchmark, uniform, lingjun, paper.", "NAME"),
     "gpu": Option(("--gpu",), "GPU type of the models' times.", "TYPE"),
     "profiles": Option(
@@ -156,6 +162,7 @@ COMPLETED: dict[str, Callable[[], Iterable[str]]] = {
     "mix": lambda: import_module("dally.traces.mixes").MIXES,
     "durations": lambda: import_module("dally.runs.scenario").DURATIONS,
     "contention": lambda: ("on", "off"),
+    "sensitivity": lambda: import_module("dally.runs.scenario").SENSITIVITIES,
     "trace_format": lambda: ("auto", *import_module("dally.traces.formats").FORMATS),
 }
 DEFAULTS: dict[str, object] = {item.name: item.default for item in fields(Scenario)}

@@ -8,7 +8,7 @@ from typing import Any, Final
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import CANCELLED, INFINITY, RUNNING, WAITING, Action, Costs, Job, Migrate, Preempt, Start
+from dally.model import CANCELLED, INFINITY, RUNNING, WAITING, Action, Costs, Job, Start
 from dally.perf.base import SpeedModel
 from dally.policies import events
 from dally.policies.base import Policy
@@ -19,7 +19,7 @@ from dally.policies.dally.drain import claimants, drain_for, outweighed
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.migration import Migration
 from dally.policies.dally.reserved_domain import NO_JOB, reserve_domain, tier_with_room
-from dally.policies.dally.room import evict, evict_for, evict_older, make_room
+from dally.policies.dally.room import as_long_as_they_succeed, evict, evict_for, evict_older, make_room
 from dally.policies.dally.side import Side
 from dally.policies.dally.starvation import StarvationBound
 from dally.policies.events import PolicyEvent
@@ -130,6 +130,10 @@ class Dally(Policy):
         self._changes += 1
         if kind == events.REPORTED:
             self.ranks.reported(job, now)
+        elif kind == events.MEASURED:
+            self.ranks.remeasured(job, now)
+            self._context.retries.forget(job)
+            self._seek_moves = True
         elif kind == events.QUEUED:
             self.ranks.queued(job, now)
             self._waits(job)
@@ -271,7 +275,7 @@ class Dally(Policy):
             best = queue.best()
             if best is None:
                 break
-            yield from _as_long_as_they_succeed(self._serve(best, now, cluster))
+            yield from as_long_as_they_succeed(self._serve(best, now, cluster))
             if best.status != RUNNING:
                 queue.close(best)
         queue.reopen()
@@ -355,7 +359,7 @@ class Dally(Policy):
             actions = evict(job, near, drain.eviction, drain.paid_gpu_s, now, cluster, context)
             side.credit.pay(drain.paid_gpu_s)
             side.credit.keep(job, now + drain.residence_s)
-            yield from _as_long_as_they_succeed(actions)
+            yield from as_long_as_they_succeed(actions)
             if job.status != RUNNING:
                 side.credit.forget(job)
 
@@ -388,7 +392,7 @@ class Dally(Policy):
                 self.reasons.reserved(job, ready_s)
                 return
             starvation.protect(job, now + self.limits.stretch_s)
-            yield from _as_long_as_they_succeed(actions)
+            yield from as_long_as_they_succeed(actions)
             if job.status != RUNNING:
                 starvation.forget(job)
                 return
@@ -423,7 +427,7 @@ class Dally(Policy):
             if actions:
                 lasts_s = (limits.probe_s - job.work_s) * self._context.prices.best(job)
                 probes.protect(job, now + self._context.prices.restart_s(job) + lasts_s)
-                yield from _as_long_as_they_succeed(actions)
+                yield from as_long_as_they_succeed(actions)
             if job.status != RUNNING:
                 probes.forget(job)
                 probes.put_off(job, now + min(limits.probe_again_s, limits.wake_s))
@@ -486,13 +490,3 @@ class Dally(Policy):
     def _has_made_most(self) -> bool:
         """Whether this pass has made room for as many as it may: after ranks changed hundreds may be due."""
         return self._rooms_made >= MOST_ROOMS and self._context.retries.large()
-
-
-def _as_long_as_they_succeed(actions: list[Action]) -> Iterator[Action]:
-    """One after the other; none after one that the cluster refused, as the next need the GPUs that it frees."""
-    for action in actions:
-        yield action
-        if isinstance(action, Preempt) and action.job.status == RUNNING:
-            return
-        if isinstance(action, Migrate) and action.job.allocation is not action.allocation:
-            return

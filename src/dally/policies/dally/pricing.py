@@ -71,7 +71,7 @@ class Prices:
 
     def excess(self, job: Job) -> float:
         """A running job's slowdown against the best it can hope for."""
-        return 1.0 / (job.rate * self._view.best(job))
+        return self._view.slowdown_now(job) / self._view.best(job)
 
     def cheapest(self, job: Job, cluster: Cluster, tier: i64, most: i64) -> Place | None:
         """The cheapest place inside one domain of that tier, of the `most` fullest ones with room."""

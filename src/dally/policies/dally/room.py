@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
-from dally.model import INFINITY, Action, Allocation, Job, Migrate, Start
+from dally.model import INFINITY, RUNNING, Action, Allocation, Job, Migrate, Preempt, Start
 from dally.policies.dally.compaction import cheapest_clearing
 from dally.policies.dally.context import Context
 from dally.policies.dally.preemption import Eviction, Room, add_candidates, cheapest_eviction, cheapest_opening
@@ -223,3 +224,13 @@ def _and_start(job: Job, tier: i64, domain: i64, actions: list[Action], cluster:
     trial.undo()
     actions.append(Start(job, allocation))
     return actions
+
+
+def as_long_as_they_succeed(actions: list[Action]) -> Iterator[Action]:
+    """One after the other; none after one that the cluster refused, as the next need the GPUs that it frees."""
+    for action in actions:
+        yield action
+        if isinstance(action, Preempt) and action.job.status == RUNNING:
+            return
+        if isinstance(action, Migrate) and action.job.allocation is not action.allocation:
+            return

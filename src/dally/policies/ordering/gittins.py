@@ -268,6 +268,13 @@ class GittinsOrder(Order):
         self._restated.append(ranked)
         self._expect(ranked, now)
 
+    def remeasured(self, job: Job, now: float) -> None:
+        """What the job cannot avoid is another slowdown, as its steps show."""
+        ranked = self.ranked(job)
+        ranked.best = self.view.best(job)
+        self._rank(ranked)
+        self._restated.append(ranked)
+
     def _expect(self, ranked: Ranked, now: float) -> None:
         job = ranked.job
         end_s = self.table.end_s(ranked.age_bin)
