@@ -1,6 +1,6 @@
 """Made-up sites with known truth: what `dally whatif` finds of them from their accounting records alone.
 
-    python -m benchmarks.calibration_sites [--jobs 1500] [--only WORDS]
+    python -m benchmarks.calibration_sites [--jobs 1500] [--only WORDS] [--seed 1]
 
 Each site runs jobs under hidden settings in the simulator, and leaves what Slurm would: `sacct --parsable2` with
 whole seconds, accounts, partitions, node lists and time limits, of the first half of the jobs. `dally whatif` gets
@@ -114,11 +114,11 @@ SITES = (
     Site("fair share, limits", racks("a", 3, 6), "slurm-backfill", {}, {}, of_accounts, 0, LIMITS),
     Site("a record of a larger cluster", racks("a", 3, 6), "fifo-backfill", given=6),
 )
-# Jobs of public traces, on clusters of about the size that they ran on.
+# Jobs of public traces, on clusters so small that jobs wait.
 TRACES = (
-    Site("Venus", racks("v", 11, 11), "fifo-backfill", {"tier": "closest"}, trace="helios_venus_window20d.csv.gz"),
+    Site("Venus", racks("v", 8, 12), "fifo-backfill", {"tier": "closest"}, trace="helios_venus_window20d.csv.gz"),
     Site("ITP", racks("i", 6, 12), "fifo-backfill", trace="ms_itp2021_cluster04.csv.gz"),
-    Site("Philly", racks("p", 16, 20), "slurm-backfill", {}, {}, limited, trace="philly_win14d.csv.gz"),
+    Site("Philly", racks("p", 16, 16), "slurm-backfill", {}, {}, limited, trace="philly_win14d.csv.gz"),
 )
 
 
@@ -213,9 +213,9 @@ def recorded(bare: Sequence[TraceRow], run: FolderRecord, until_s: float) -> His
     )  # fmt: skip
 
 
-def ask(site: Site, jobs: int, folder: Path) -> dict[str, Any]:
+def ask(site: Site, jobs: int, folder: Path, seed: int = 1) -> dict[str, Any]:
     """The answer to `dally whatif` about the site's record, and the CPU seconds that it took."""
-    happened = truth(site, jobs, 1, folder)
+    happened = truth(site, jobs, seed, folder)
     history = happened.record
     (folder / "sacct.txt").write_text("".join(text_of(history, "sacct")))
     (folder / "cluster.toml").write_text(cluster_text(site, False))
@@ -263,6 +263,7 @@ def row_of(site: Site, values: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=1500)
+    parser.add_argument("--seed", type=int, default=1, help="of the jobs of made-up sites")
     parser.add_argument("--only", default="", help="sites with these words in their names")
     given = parser.parse_args()
     heads = (
@@ -273,7 +274,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         for number, site in enumerate((*SITES, *TRACES)):
             if given.only.casefold() in site.name.casefold():
-                lines.append(row_of(site, ask(site, given.jobs, Path(temporary) / str(number))))
+                lines.append(row_of(site, ask(site, given.jobs, Path(temporary) / str(number), given.seed)))
     print("\n".join(lines))
 
 

@@ -10,6 +10,7 @@ from benchmarks.calibration_sites import SITES, ask
 from dally.cluster.topology import Machine, Topology
 from dally.job_spec import JobSpec
 from dally.metrics.wait_fit import RecordedJob, evidence_of
+from dally.sweep.whatif.calibration import still_there
 from dally.sweep.whatif.recorded_partitions import recorded_partitions
 from dally.traces.rows import TraceRow
 
@@ -64,6 +65,19 @@ def test_a_record_that_does_not_show_them() -> None:
     assert (
         machines([row(1, "big", "a0"), *(row(n, "old", "v0") for n in range(2, 12)), row(12, "old", "", 40)]) == {}
     )
+
+
+def test_a_part_of_a_record_begins_with_the_jobs_that_were_there() -> None:
+    """Those that ran came at their starts, those that waited come at its first moment; others are left out."""
+
+    def job(name: str, submit_s: float, wait_s: float, ran_s: float) -> TraceRow:
+        return TraceRow(0, name, submit_s, JobSpec(8), ran_s, wait_s=wait_s)
+
+    rows = [job("ended", 0.0, 0.0, 50.0), job("ran", 0.0, 10.0, 500.0), job("waited", 60.0, 90.0, 70.0)]
+    assert [(row.job_id, row.submit_s, row.wait_s, row.stated) for row in still_there(rows, 100.0)] == [
+        ("ran", 10.0, 0.0, 500.0),
+        ("waited", 100.0, 50.0, 70.0),
+    ]
 
 
 def test_an_overlap_of_a_second_is_rounding() -> None:

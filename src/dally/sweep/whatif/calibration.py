@@ -25,6 +25,7 @@ from dally.sweep.batch import with_folders
 from dally.sweep.policy_list import Chosen
 from dally.sweep.run import Run, make_run
 from dally.traces import History
+from dally.traces.reading import start_s
 from dally.traces.rows import NOT_KNOWN, TraceRow
 from dally.traces.writing import text_of
 from dally.whole_file import write_whole
@@ -120,7 +121,7 @@ NETWORKS = ("normal", "slow", "congested", "fast", "")  # '' is none: places do 
 USUAL = "fifo-backfill"  # where the record is too short to tell: it needs no time limits
 FIRST_PART = 0.75  # of the time, to choose by; the rest is held out
 SAMPLE = 2400  # jobs to choose by, where there are more: the time of a replay grows faster than its jobs
-SAMPLE_FILL = 600  # jobs before these
+SAMPLE_FILL = 600  # jobs before these, which do not count
 FEWEST = 20  # jobs with a recorded wait; fewer prove nothing
 CLOSE_OFF = 0.1  # in log: fits that are no farther apart are distinguished by single jobs
 ALIKE = 0.01  # misfits that are no farther apart say nothing
@@ -177,9 +178,9 @@ def fits_of(tables: Iterable[pl.DataFrame], recorded_s: dict[str, float]) -> Fit
     """How well the waits of some jobs.csv, replays of the same record, fit it."""
     waits: list[Wait] = []
     for table in tables:
-        for job_id, gpus, submit_s, start_s in table.select("job_id", "gpus", "submit_s", "start_s").iter_rows():
-            if start_s is not None and job_id in recorded_s:
-                waits.append(Wait(job_id, gpus, submit_s, recorded_s[job_id], start_s - submit_s))
+        for job_id, gpus, submit_s, begin_s in table.select("job_id", "gpus", "submit_s", "start_s").iter_rows():
+            if begin_s is not None and job_id in recorded_s:
+                waits.append(Wait(job_id, gpus, submit_s, recorded_s[job_id], begin_s - submit_s))
     times = [wait.submit_s for wait in waits]
     split_s = min(times) + FIRST_PART * (max(times) - min(times)) if times else 0.0
     parts = [[wait for wait in waits if (wait.submit_s > split_s) == late] for late in (False, True)]
@@ -230,8 +231,8 @@ def calibrate(
 def busiest(base: Scenario, history: History, folder: Path) -> tuple[Scenario, dict[str, float]]:
     """The jobs of the longest waits in a row, to choose by, and their waits; of few jobs all, and no waits.
 
-    They are of the first part of the time, so that the last one checks the choice. The first of them fill the empty
-    cluster that a replay begins with, and do not count.
+    They are of the first part of the time, so that the last one checks the choice. Jobs that ran or waited as the
+    first of them came are there too; neither these nor the first count.
     """
     rows = sorted(history.rows, key=lambda row: row.submit_s)
     if len(rows) <= SAMPLE + SAMPLE_FILL:
@@ -243,13 +244,26 @@ def busiest(base: Scenario, history: History, folder: Path) -> tuple[Scenario, d
     starts = range(0, max(early - length, 0) + 1, SAMPLE_FILL)
     start = max(starts, key=lambda place: sum(waits_s[place + SAMPLE_FILL : place + length]))
     chosen = rows[start : start + length]
+    earlier = still_there(rows[:start], chosen[0].submit_s)
     prepare_folder(folder / "calibration")
     trace = folder / "calibration" / "busiest.csv"
-    write_whole(trace, "".join(text_of(history._replace(rows=chosen), "csv")).encode())
+    write_whole(trace, "".join(text_of(history._replace(rows=earlier + chosen), "csv")).encode())
     counted = {row.job_id: row.wait_s for row in chosen[SAMPLE_FILL:] if row.wait_s != NOT_KNOWN}
     if len(counted) < FEWEST:
         return base, {}
     return replace(base, trace=str(trace), trace_format="csv", zone="UTC"), counted
+
+
+def still_there(rows: Sequence[TraceRow], at_s: float) -> list[TraceRow]:
+    """Of earlier jobs, those that ran at that moment, from their starts on, and those that waited, from then on."""
+    known = [row for row in rows if row.wait_s != NOT_KNOWN and start_s(row) + row.stated > at_s]
+    ran = [row._replace(submit_s=start_s(row), wait_s=0.0) for row in known if start_s(row) <= at_s]
+    waited = [
+        row._replace(submit_s=at_s, wait_s=start_s(row) - at_s)
+        for row in sorted(known, key=lambda row: row.submit_s)
+        if start_s(row) > at_s
+    ]
+    return [*sorted(ran, key=lambda row: row.submit_s), *waited]
 
 
 def variants(policy: Chosen) -> list[Chosen]:
