@@ -277,8 +277,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def kube_scheduler(kube: KubeCluster, folder: Path, port: int = 0) -> Iterator[None]:
-    """Kubernetes' own scheduler with its usual filters, asked for all nodes; `port`: of an extender after them."""
+def kube_scheduler(kube: KubeCluster, folder: Path, port: int = 0, **more: Any) -> Iterator[None]:
+    """Kubernetes' own scheduler with its usual filters, asked for all nodes; `port`: of an extender after them.
+
+    `more`: of its configuration.
+    """
     extender = {"urlPrefix": f"http://127.0.0.1:{port}", "filterVerb": "filter", "nodeCacheCapable": True}
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -288,7 +291,7 @@ def kube_scheduler(kube: KubeCluster, folder: Path, port: int = 0) -> Iterator[N
         "clientConnection": {"kubeconfig": kube.config, "qps": 1000, "burst": 2000},
         "leaderElection": {"leaderElect": False}, "percentageOfNodesToScore": 100,
         "extenders": [extender] if port else [],
-        "healthzBindAddress": health, "metricsBindAddress": health,
+        "healthzBindAddress": health, "metricsBindAddress": health, **more,
     }  # fmt: skip
     file = folder / "scheduler.yaml"
     file.write_text(yaml.safe_dump(config))

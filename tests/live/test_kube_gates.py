@@ -108,6 +108,27 @@ def test_a_gated_gang_is_pinned_and_let_through(tape: list[dict[str, Any]], sche
     assert job.state == base.RUNNING
 
 
+def test_a_taint_of_gpu_nodes_keeps_pods_of_kube_scheduler_away(tape: list[dict[str, Any]]) -> None:
+    """Pods that we bind tolerate it unasked; behind a gate they would wait for a node that refuses them."""
+    changed, options = threading.Event(), KubeOptions()
+    ledger = PodLedger(changed, lambda pod: True, lambda *_: True, options.scheduler_name, options.taints)
+    nodes = NodeLedger(options, changed)
+    taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    for name, taints in (("tainted", [taint]), ("free", [])):
+        about = {"metadata": {"name": name}, "spec": {"taints": taints}}
+        nodes.put({**about, "status": {"allocatable": {"nvidia.com/gpu": 8}}})
+    nodes.draw(lambda _: 0)
+    tolerating = gated(tape, "c", "default-scheduler")
+    tolerating["spec"]["tolerations"] = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    for entry in (gated(tape, "a", "dally"), gated(tape, "b", "default-scheduler"), tolerating):
+        entry["metadata"]["labels"] = {"dally.io/gang": entry["metadata"]["name"]}
+        ledger.put(entry)
+    pods = {name: ledger.gang(GangKey("default", "gang", name)) for name in "abc"}
+    assert {name: nodes.allowed(rows) for name, rows in pods.items()} == {
+        "a": None, "b": frozenset({"free"}), "c": None,
+    }  # fmt: skip
+
+
 def test_versions() -> None:
     assert version_of({"major": "1", "minor": "27+"}) >= SINCE
     assert version_of({"major": "1", "minor": "20"}) < SINCE

@@ -15,7 +15,7 @@ from dally import __version__
 from dally.live.backends.kubernetes import read_options
 from dally.live.config import read_config
 from tests.live.helm_subset import Template, merged, render
-from tests.live.kube_cluster import ROOT, KubeCluster
+from tests.live.kube_cluster import ROOT, KubeCluster, until
 
 CHART = ROOT / "deploy" / "helm" / "dally"
 PLAIN = ROOT / "deploy" / "kubernetes"
@@ -120,6 +120,39 @@ def test_a_server_takes_it(kube: KubeCluster) -> None:
         done = subprocess.run([*command, "-f", "-"], input=text, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert "deployment.apps/dally created" in done.stdout
+
+
+def test_an_upgrade_of_two_replicas_comes_to_its_end(kube: KubeCluster) -> None:
+    """Of its daemons only one is ready, and none of the new ones before the old one has given way."""
+    deployment = named(render(CHART, TWO))["Deployment", "dally"]
+    template = deployment["spec"]["template"]["spec"]
+    template.update(schedulerName="none", serviceAccountName="default", priorityClassName="")
+    folder, pods = "/apis/apps/v1/namespaces/dally/deployments", "/api/v1/namespaces/dally/pods"
+    kube.admin.post(folder, deployment)
+
+    def is_done(image: str) -> bool:
+        found = [one for one in kube.admin.get(pods)["items"] if "deletionTimestamp" not in one["metadata"]]
+        if found and not any(_is_ready(one) for one in found):  # the lease is free
+            first = min(found, key=lambda one: one["metadata"]["creationTimestamp"])
+            status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+            kube.admin.patch(f"{pods}/{first['metadata']['name']}/status", {"status": status})
+        return len(found) == 2 and {one["spec"]["containers"][0]["image"] for one in found} == {image}
+
+    try:
+        until(lambda: is_done("dally:latest"))
+        (container,) = template["containers"]
+        container["image"] = "dally:next"
+        changed = {"spec": {"template": {"spec": {"containers": [container]}}}}
+        kube.admin.patch(f"{folder}/dally", changed)
+        until(lambda: is_done("dally:next"))
+    finally:
+        kube.admin.delete(f"{folder}/dally", {"propagationPolicy": "Background"})
+        until(lambda: not kube.admin.get(pods)["items"])
+
+
+def _is_ready(pod: dict[str, Any]) -> bool:
+    rows = (pod.get("status") or {}).get("conditions") or ()
+    return any((row["type"], row["status"]) == ("Ready", "True") for row in rows)
 
 
 def test_the_chart_is_of_this_version() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 from dataclasses import fields
 from pathlib import Path
@@ -11,7 +12,8 @@ import yaml
 
 from dally.live.backends.kubernetes import KubeOptions, names, read_options
 from dally.live.config import read_config
-from tests.live.kube_cluster import ROOT, KubeCluster
+from tests.live.kube_cluster import PODS, ROOT, KubeCluster, pod, until
+from tests.live.kube_filters import kube_scheduler
 
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
 DEPLOY = ROOT / "deploy" / "kubernetes"
@@ -23,6 +25,21 @@ def test_a_server_takes_the_manifests(kube: KubeCluster) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "deployment.apps/dally created" in done.stdout
+
+
+def test_pods_that_wait_are_rolled_back(kube: KubeCluster, tmp_path: Path) -> None:
+    """kube-scheduler takes them with the configuration of the page, and kubectl the command that opens gates."""
+    (shown,) = re.findall(r"^  ```yaml\n(.*?)^  ```$", PAGE, re.DOTALL | re.MULTILINE)
+    config = yaml.safe_load(shown)
+    assert config.pop("apiVersion") == "kubescheduler.config.k8s.io/v1"  # the tests' server has a beta of it
+    tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    kube.admin.post(PODS, pod("left", 8, tolerations=tolerations))
+    with kube_scheduler(kube, tmp_path, **config):
+        until(lambda: all(one["spec"].get("nodeName") for one in kube.pods()))
+    (listing,) = re.findall(r"^  kubectl (get pods -A .*) \|$", PAGE, re.MULTILINE)
+    command = [str(kube.folder / "bin" / "kubectl"), "--kubeconfig", kube.config, *shlex.split(listing)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 def test_configurations_can_be_read(tmp_path: Path) -> None:

@@ -43,6 +43,16 @@ def test_migrations_are_made_whole_or_not_at_all(tmp_path: Path, monkeypatch: py
     open_store(f"sqlite:///{tmp_path}/a.db").close()
 
 
+def test_an_older_version_leaves_the_store_of_a_newer_one_alone(tmp_path: Path) -> None:
+    address = f"sqlite:///{tmp_path}/a.db"
+    store = open_store(address)
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'of2030'")
+    store.close()
+    with pytest.raises(InputError, match=r"a\.db: .*'of2030': a newer version of Dally has written it"):
+        open_store(address)
+
+
 def test_the_same_in_postgresql(tmp_path_factory: pytest.TempPathFactory) -> None:
     with postgresql(tmp_path_factory.mktemp("pg")) as address:
         store = open_store(address)

@@ -25,6 +25,7 @@ def migrate(engine: Engine) -> None:
     """Run the migrations that the database lacks, all of them or none."""
     from alembic import command
     from alembic.config import Config
+    from alembic.util import CommandError
 
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
@@ -32,7 +33,10 @@ def migrate(engine: Engine) -> None:
         if engine.dialect.name == "sqlite":  # or each table would be there at once, and a daemon killed in between
             connection.exec_driver_sql("BEGIN")  # would leave some that the next one cannot make
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        try:
+            command.upgrade(config, "head")
+        except CommandError as error:
+            raise InputError(f"store {engine.url!r}: {error}: a newer version of Dally has written it") from None
 
 
 LIVE = ("pending", "waiting", "running", "held")  # statuses of jobs that have not ended

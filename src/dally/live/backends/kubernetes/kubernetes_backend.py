@@ -77,7 +77,7 @@ class KubernetesBackend(JobByJob):
         self._changed = threading.Event()
         self._pool = ThreadPoolExecutor(THREADS, "kubernetes")
         self._seal = PlanSeal(self.api, options.lease_namespace, f"{options.scheduler_name}-scheduler-key")
-        self.ledger = PodLedger(self._changed, self._ours, self._seal.holds)
+        self.ledger = PodLedger(self._changed, self._ours, self._seal.holds, options.scheduler_name, options.taints)
         self.nodes = NodeLedger(options, self._changed)
         self.leader = Leader(self.api, options.lease_namespace, f"{options.scheduler_name}-scheduler")
         self._evictor = Evictor(self.api, self._pool, self.ledger, options.force)

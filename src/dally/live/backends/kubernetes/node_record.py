@@ -29,20 +29,21 @@ class NodeRecord:
     reason: str
     capacity_gpus: int = 0  # with those that have failed
     ready: bool = True  # its kubelet answers
-    taints: tuple[Taint, ...] = ()  # that keep pods away, but those that the operator lets all of ours tolerate
+    taints: tuple[Taint, ...] = ()  # that keep pods away
 
 
 def node_record(entry: Entry, taints: Collection[str]) -> NodeRecord:
-    """The record of a node as the server tells of it; `taints` keep nothing away."""
+    """The record of a node as the server tells of it; `taints` are none of its troubles."""
     about, spec, status = entry["metadata"], entry.get("spec") or {}, entry.get("status") or {}
     room = room_of(status)
-    bars = tuple(taint for taint in taints_of(spec) if taint.key not in taints)
+    all_taints = taints_of(spec)
+    bars = tuple(taint for taint in all_taints if taint.key not in taints)
     why = str((about.get("annotations") or {}).get(names.DRAINED) or "")
     state, reason = _state(spec, status, bars, why)
     labels = {str(name): str(value) for name, value in (about.get("labels") or {}).items()}
     owned = int(sum(quantity((status.get("capacity") or {}).get(name, 0)) for name in GPU_RESOURCES))
     ready = not any(map(_is_not_ready, status.get("conditions") or ()))
-    return NodeRecord(about["name"], labels, room, state, reason, max(room.gpus, owned), ready, bars)
+    return NodeRecord(about["name"], labels, room, state, reason, max(room.gpus, owned), ready, all_taints)
 
 
 def _is_not_ready(condition: Entry) -> bool:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
 from dally.live.backends.kubernetes.kube_api import Entry
 from dally.live.backends.kubernetes.pod_needs import Needs, total_needs
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord, Trust, pod_record
+from dally.live.backends.kubernetes.taints import Toleration
 
 HEAR_BACK_S: Final = 30.0  # the watch tells of what the server has taken long before
 
@@ -18,8 +19,19 @@ HEAR_BACK_S: Final = 30.0  # the watch tells of what the server has taken long b
 class PodLedger:
     """Keeps records; the watch's thread writes, the daemon's reads and assumes. Every change sets `changed`."""
 
-    def __init__(self, changed: threading.Event, ours: Callable[[PodRecord], bool], trusts: Trust) -> None:
-        """Pods that are not `ours` are a gang each; `trusts`: see pod_record."""
+    def __init__(
+        self,
+        changed: threading.Event,
+        ours: Callable[[PodRecord], bool],
+        trusts: Trust,
+        scheduler: str = "",
+        taints: Collection[str] = (),
+    ) -> None:
+        """Pods that are not `ours` are a gang each; `trusts`: see pod_record.
+
+        Pods that name the scheduler tolerate `taints`. Others of ours do not: behind a gate they are left to
+        kube-scheduler, which would refuse them.
+        """
         self.lock = threading.RLock()
         self.dirty: set[GangKey] = set()  # gangs that changed since somebody cleared this
         self.moves = 0  # counts changes of pods that are on a node
@@ -27,6 +39,8 @@ class PodLedger:
         self._changed = changed
         self._ours = ours
         self._trusts = trusts
+        self._scheduler = scheduler
+        self._tolerated = tuple(Toleration(key, "Exists", "", "") for key in taints)
         self._pods: dict[str, PodRecord] = {}
         self._gangs: dict[GangKey, dict[str, PodRecord]] = {}
         self._nodes: dict[str, dict[str, PodRecord]] = {}
@@ -42,6 +56,8 @@ class PodLedger:
         pod = pod_record(entry, self._trusts)
         if not self._ours(pod):
             pod = replace(pod, key=GangKey(pod.namespace, "pod", pod.name))
+        elif self._tolerated and pod.scheduler == self._scheduler:
+            pod = replace(pod, tolerations=(*pod.tolerations, *self._tolerated))
         self._put(pod)
 
     def drop(self, entry: Entry) -> None:
