@@ -41,4 +41,4 @@ def postgresql(folder: Path) -> Iterator[str]:
 
 
 def run(command: list[str]) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", timeout=60)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", timeout=240)

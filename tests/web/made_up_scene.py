@@ -16,6 +16,7 @@ from dally.live.status import ClusterStatus, JobStatus, NodeStatus
 from dally.web.app import handle_problems
 from dally.web.auth.middleware import AuthMiddleware, Rate
 from dally.web.auth.tokens import Caller
+from dally.web.dashboard import team_page
 from dally.web.dashboard.pages import add_pages
 from dally.web.replay.replay_app import OpenAccess
 from dally.web.routes.bodies import AlertBody
@@ -155,6 +156,7 @@ def made_up_server(scene: MadeUp) -> LocalServer:
     app = FastAPI(openapi_url=None)
     shown: Any = scene
     add_pages(app, shown)
+    app.include_router(team_page.router)  # pages of a live cluster ask for their alerts again
     app.add_middleware(AuthMiddleware, access=OpenAccess(), rate=Rate(500.0))
     handle_problems(app)
     return LocalServer(app, "127.0.0.1:0")
