@@ -49,6 +49,7 @@ ADOPT: Final = 18  # a job found waiting or running by an engine that did not st
 NETWORK: Final = 19  # links got another share of their bandwidth
 REPORT: Final = 20  # the job's progress says how long it takes; not in the log, as the next
 MEASURE: Final = 21  # the job's progress says how long a step takes where it sits
+DEGRADE: Final = 22  # a machine or a link is slower from now on, or sound again
 KIND_NAMES: Final = (
     "finish", "fail", "repair", "lease", "timer", "submit",
     "start", "preempt", "evict", "renew", "migrate", "link",

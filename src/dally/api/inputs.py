@@ -53,6 +53,7 @@ class ScenarioFields(TypedDict, total=False):
     repair_s: float
     job_progress: str
     sensitivity: str
+    health: str | PathLike[str]
     network_at: str
     mix: str
     trace_format: str

@@ -169,6 +169,17 @@ def at_share(network: Network, share: float) -> Network:
     return result
 
 
+def narrow(network: Network, shares: Mapping[int, float]) -> Network:
+    """The same network with these links at a share of their bandwidth: a machine's NICs, a rack's uplink."""
+    result = at_share(network, 1.0)
+    for link, share in shares.items():
+        result.rate[link] *= share
+        result.capacity_gbps[link] *= share
+        if link < len(result.gpu_nic_rate):  # the first links are the machines'
+            result.gpu_nic_rate[link] *= share
+    return result
+
+
 def _add_fabrics(network: Network, links: Links) -> None:
     for stated in network.topology.links[0]:
         kind = stated.fabric or links.fabric

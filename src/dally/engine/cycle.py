@@ -11,7 +11,7 @@ from dally.engine.cycle_notes import note_cycle
 from dally.engine.executor import Executor
 from dally.engine.state import State
 from dally.errors import PolicyError
-from dally.model import CANCEL, EVICT, MEASURE, NETWORK, REPORT, START_FAILED, SUBMIT, Action, Event
+from dally.model import CANCEL, DEGRADE, EVICT, MEASURE, NETWORK, REPORT, START_FAILED, SUBMIT, Action, Event
 
 ACTIONS_PER_JOB: Final = 8  # in one pass: enough to start, preempt and move each; two that swap for ever do more
 LATEST: Final = 16  # actions of an endless pass whose jobs are named
@@ -100,7 +100,7 @@ def place_of(event: Event) -> i64:
         return 1
     if kind == CANCEL:
         return 2
-    return 3 if kind in (NETWORK, REPORT, MEASURE) else 4 * SUBMIT + 1
+    return 3 if kind in (NETWORK, REPORT, MEASURE, DEGRADE) else 4 * SUBMIT + 1
 
 
 def endless(state: State, now: float, actions: i64, latest: list[str]) -> PolicyError:

@@ -9,6 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 from dally.cluster.capacity import Cluster
 from dally.cluster.feasibility.statement import is_constrained
 from dally.engine.cycle import carry_out, close_cycle, cycle, open_cycle
+from dally.engine.degradations import ComingDegradations, Degradations
 from dally.engine.executor import Executor
 from dally.engine.failures import Failures, Outages
 from dally.engine.handover import handed_over
@@ -16,6 +17,7 @@ from dally.engine.measurements import Measurements
 from dally.engine.reports import Reports
 from dally.engine.signing import constrain
 from dally.engine.state import SAMPLE_EVERY_S, State
+from dally.engine.watch import Watch
 from dally.heap import IndexedHeap
 from dally.model import FINISH, INFINITY, NETWORK, SUBMIT, Action, Costs, Event, Job
 from dally.perf.base import SpeedModel
@@ -29,8 +31,8 @@ class Simulation:
     """One run. `jobs` are in order of submission and numbered by it."""
 
     __slots__ = (
-        "_arrived", "_executor", "_finishes", "_measurements", "_outages", "_reports", "_rescaled", "_shares",
-        "cycles", "jobs", "next_s", "now",
+        "_arrived", "_degradations", "_executor", "_finishes", "_measurements", "_outages", "_reports", "_rescaled",
+        "_shares", "_watch", "cycles", "jobs", "next_s", "now",
         "state", "stuck",
     )  # fmt: skip
 
@@ -46,6 +48,8 @@ class Simulation:
         shares: list[tuple[float, float]] | None = None,
         reports: Reports | None = None,
         measurements: Measurements | None = None,
+        degradations: Degradations | None = None,
+        watch: Watch | None = None,
     ) -> None:
         """`shares`: from which moments on links have what share of their bandwidth, in order."""
         self.jobs: list[Job] = jobs
@@ -56,7 +60,8 @@ class Simulation:
         self.cycles: i64 = 0
         self.stuck: bool = False  # stopped with jobs that the policy would never start
         self.next_s: float = INFINITY  # when the engine wants a cycle even if nothing happens
-        self._executor: Executor = Executor()
+        self._watch: Watch = watch if watch is not None else Watch()
+        self._executor: Executor = self._watch
         self._arrived: i64 = 0
         self._finishes: IndexedHeap = IndexedHeap()  # running jobs by when they will be done
         self._shares: list[tuple[float, float]] = [(max(at_s, self.now), share) for at_s, share in shares or []]
@@ -64,6 +69,7 @@ class Simulation:
         self._reports: Reports = reports if reports is not None else Reports()
         self._measurements: Measurements = measurements if measurements is not None else Measurements()
         self._outages: Outages = Outages(failures, cluster.topology.machine_count(), self.now)
+        self._degradations: ComingDegradations = ComingDegradations(degradations or Degradations(), self.now)
 
     def run(self, until_s: float = INFINITY, report: Callable[[Simulation], None] | None = None) -> None:
         """Go on until every job is done, nothing more can happen, or the clock would pass `until_s`."""
@@ -92,6 +98,8 @@ class Simulation:
         """Run a cycle at `now`, which is not after the next event, with these events."""
         self.now = now
         self.cycles += 1
+        if self._watch.next_s() <= now:
+            self._watch.look(self.state, now)
         self.next_s = cycle(self.state, events, now, self._executor)
         self._note_finishes()
 
@@ -155,7 +163,8 @@ class Simulation:
             next_s = min(next_s, self.jobs[self._arrived].submit_s)
         if self._rescaled < len(self._shares):
             next_s = min(next_s, self._shares[self._rescaled][0])
-        next_s = min(next_s, self._reports.next_s(), self._measurements.next_s())
+        next_s = min(next_s, self._reports.next_s(), self._measurements.next_s(), self._degradations.next_s())
+        next_s = min(next_s, self._watch.next_s())
         finishes = self._finishes
         if len(finishes) > 0:
             next_s = min(next_s, finishes.key(finishes.first()))
@@ -168,6 +177,7 @@ class Simulation:
         while len(finishes) > 0 and finishes.key(finishes.first()) <= now:
             events.append(Event(FINISH, self.jobs[finishes.pop()]))
         self._outages.collect(now, events)
+        self._degradations.collect(now, events)
         self._reports.collect(now, self.jobs, events)
         self._measurements.collect(now, self.jobs, events)
         while self._rescaled < len(self._shares) and self._shares[self._rescaled][0] <= now:
@@ -186,6 +196,7 @@ class Simulation:
             and self._rescaled == len(self._shares)
             and self.state.wakeup_s == INFINITY
             and 1 not in self.state.cluster.down
+            and not self._watch.holds_back()
         )
 
     def _stop(self, until_s: float) -> None:

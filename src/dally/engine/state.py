@@ -9,6 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 from dally.cluster.capacity import Cluster
 from dally.cluster.slots import gang_sizes
 from dally.engine.consent import Consent
+from dally.engine.degradations import degraded
 from dally.engine.draws import jitter_s
 from dally.engine.log import EventLog
 from dally.engine.rates import advance, begin, end, roll_back, save
@@ -18,6 +19,7 @@ from dally.model import (
     ADOPT,
     CANCEL,
     CANCELLED,
+    DEGRADE,
     EVICT,
     FAIL,
     FINISH,
@@ -142,6 +144,8 @@ class State:
                 self.cluster.repair(event.machine)
                 self.notify(events.MACHINE_REPAIRED, now, event.machine)
                 self.log.add(now, REPAIR, -1, event.machine, None)
+            elif kind == DEGRADE:
+                self._rerate(degraded(self.speed, self.cluster, event.machine, event.share), now)
             elif kind == NETWORK:
                 self.log.add(now, NETWORK, -1, -1, None)
                 self._rerate(self.speed.rescaled(event.share), now)
@@ -195,8 +199,7 @@ class State:
         self._release(job, now)
         if job.duration_s < 0.0:  # nobody knew until now
             job.duration_s = job.work_s
-        job.work_s = job.duration_s
-        job.finish_s = now
+        job.work_s, job.finish_s = job.duration_s, now
         self._leave(job, FINISHED, FINISH, now)
         self._notify(events.FINISHED, job, now)
 
@@ -249,8 +252,7 @@ class State:
         """An operator's overrides: whether the job comes first, and until when it declines farther places."""
         if prioritized == job.prioritized and delay_until_s == job.delay_until_s:
             return
-        job.prioritized = prioritized
-        job.delay_until_s = delay_until_s
+        job.prioritized, job.delay_until_s = prioritized, delay_until_s
         if job.status == WAITING:
             self.queue.rerank(job, self._order.key(job, now), self._order.tie(job))
         if job.status != PENDING:
@@ -380,18 +382,16 @@ class State:
     def next_wakeup(self, now: float) -> float:
         """When the next cycle is due: the policy asked, a lease ends, or a failed start is worth another try."""
         self.notify(events.PASS_ENDED, now)
-        self.wakeup_s = self.policy.wakeup_s
-        if self.wakeup_s <= now:
-            self.wakeup_s = INFINITY  # it had its say at this very instant
+        wakeup_s = self.policy.wakeup_s
+        self.wakeup_s = wakeup_s if wakeup_s > now else INFINITY  # it had its say at this very instant
         if self.refused:
             self.wakeup_s = min(self.wakeup_s, now + RETRY_S)
             self.refused.clear()
         self.wakeup_s = min(self.wakeup_s, self.cluster.next_edge_s())
         if self.consent is not None and self.consent.next_s > now:
             self.wakeup_s = min(self.wakeup_s, self.consent.next_s)
-        if len(self.leases) == 0:
-            return self.wakeup_s
-        return min(self.wakeup_s, self.leases.key(self.leases.first()))
+        lease_s = self.leases.key(self.leases.first()) if len(self.leases) > 0 else INFINITY
+        return min(self.wakeup_s, lease_s)
 
     def catch_up(self, now: float) -> None:
         """Bring the progress of all running jobs up to `now`."""

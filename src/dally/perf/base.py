@@ -73,6 +73,26 @@ class SpeedModel:
         """Every link above the machine has that share of its bandwidth from now on: the new speeds."""
         return []
 
+    def slowed(self, machine: i64, factor: float, jobs: list[Job]) -> list[Speed]:
+        """Computing takes `factor` times as long on the machine, where these jobs run: the new speeds."""
+        return []
+
+    def narrowed(self, link: i64, share: float) -> list[Speed]:
+        """The link has that share of its bandwidth from now on: the new speeds."""
+        return []
+
+    def slow_factor(self, machine: i64) -> float:
+        """How many times as long computing takes on the machine now."""
+        return 1.0
+
+    def link_share(self, link: i64) -> float:
+        """The share of its bandwidth that the link has now."""
+        return 1.0
+
+    def link_shares(self, job: Job) -> list[tuple[int, float]]:
+        """Links that a running job uses, and by what share of its step it is longer if one takes twice as long."""
+        return []
+
     def link_loads(self) -> list[LinkLoad]:
         """Links whose load changed since this was last asked."""
         return []

@@ -109,6 +109,21 @@ class TypedSpeed(SpeedModel):
     def rescaled(self, share: float) -> list[Speed]:
         return [self._typed(speed) for speed in self.inner.rescaled(share)]
 
+    def slowed(self, machine: i64, factor: float, jobs: list[Job]) -> list[Speed]:
+        return [self._typed(speed) for speed in self.inner.slowed(machine, factor, jobs)]
+
+    def narrowed(self, link: i64, share: float) -> list[Speed]:
+        return [self._typed(speed) for speed in self.inner.narrowed(link, share)]
+
+    def slow_factor(self, machine: i64) -> float:
+        return self.inner.slow_factor(machine)
+
+    def link_share(self, link: i64) -> float:
+        return self.inner.link_share(link)
+
+    def link_shares(self, job: Job) -> list[tuple[int, float]]:
+        return self.inner.link_shares(job)
+
     def _typed(self, speed: Speed) -> Speed:
         """With its compute stretched: of an iteration, `comm_rate` is exchange and the rest computing."""
         assert speed.job.allocation is not None

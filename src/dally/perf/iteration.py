@@ -132,6 +132,14 @@ class Demand:
                 latest = done_s
         return latest
 
+    def slowed(self, factor: float) -> Demand:
+        """The same of a gang whose slowest member computes that many times as long."""
+        result = Demand(self.forward_s * factor, self.backward_s * factor, self.cost, self.exposed_share)
+        result.tails = self.tails
+        for moment_s in self.from_s:
+            result.from_s = append(result.from_s, moment_s * factor)
+        return result
+
     def compute_s(self) -> float:
         """Seconds of compute in one iteration."""
         return self.forward_s + self.backward_s
@@ -143,6 +151,25 @@ class Demand:
 
 
 picklable(Demand, 0.0, 0.0, Cost(), 0.0)
+
+
+def stretched_by(demand: Demand, comm_s: float) -> list[tuple[int, float]]:
+    """Each link, and by what share of a step that is longer if the link alone takes twice as long.
+
+    `comm_s`: how long communication takes beside the others; they are as they were.
+    """
+    cost = demand.cost
+    transfer_s = demand.alone_s - cost.fixed_s
+    step_s = demand.iteration_s(comm_s)
+    result: list[tuple[int, float]] = []
+    for place in range(len(cost.links)):
+        twice_s = 2.0 * cost.seconds[place]
+        longer_s = comm_s
+        if twice_s > transfer_s > 0.0:
+            longer_s = cost.fixed_s + (comm_s - cost.fixed_s) * twice_s / transfer_s
+        more = demand.iteration_s(longer_s) / step_s - 1.0 if step_s > 0.0 else 0.0
+        result.append((int(cost.links[place]), more))
+    return result
 
 
 def demand_of(network: Network, gang: Gang, profile: Profile, algorithm: str = "auto", chunks: i64 = -1) -> Demand:

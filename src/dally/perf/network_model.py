@@ -8,7 +8,7 @@ from typing import Any
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
-from dally.cluster.links import Network, at_share
+from dally.cluster.links import Network, at_share, narrow
 from dally.errors import unknown
 from dally.model import Allocation, Job, Profile
 from dally.perf.adadual import AdaDualContention
@@ -17,7 +17,7 @@ from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, Flow
 from dally.perf.filling import Shares
 from dally.perf.gang import closest_placement, gang_on
-from dally.perf.iteration import Demand, demand_of
+from dally.perf.iteration import Demand, demand_of, stretched_by
 from dally.perf.least import Least
 from dally.perf.no_contention import NO_CONTENTION, NoContention
 from dally.pickles import picklable
@@ -33,10 +33,10 @@ class Candidates:
     every pass, and gangs that take turns come back to the same places every minute.
     """
 
-    __slots__ = ("_demands", "_flows", "_links", "_network")
+    __slots__ = ("_demands", "_flows", "_links", "network")
 
     def __init__(self, network: Network) -> None:
-        self._network: Network = network
+        self.network: Network = network
         self._flows: dict[tuple[str, tuple[int, ...]], Flow] = {}
         self._demands: dict[tuple[str, tuple[int, ...]], Demand] = {}
         self._links: i64 = 0  # of these
@@ -69,8 +69,8 @@ class Candidates:
         return result
 
     def _work_out(self, allocation: Allocation, profile: Profile) -> Demand:
-        gang = gang_on(self._network, allocation.machines, allocation.gpus)
-        return demand_of(self._network, gang, profile)
+        gang = gang_on(self.network, allocation.machines, allocation.gpus)
+        return demand_of(self.network, gang, profile)
 
 
 def _key(model: str, allocation: Allocation) -> tuple[str, tuple[int, ...]]:
@@ -131,22 +131,26 @@ class NetworkModel(SpeedModel):
         profiles: Callable[[str, int], Profile],
         sharing: str = "fair",
         share: float = 1.0,
+        narrowed: dict[int, float] | None = None,
     ) -> None:
         """`quiet` is the same network without background load; `profiles` gives (model, GPUs) a profile.
 
         `sharing`: how jobs share links, as their policy says: `fair`, or admitted by `adadual`; or, as the run
-        says, not at all (`none`): each is as fast as alone. `share`: of the
-        links' bandwidth that is there now. What no placement beats, and what durations mean, is with all of it.
+        says, not at all (`none`): each is as fast as alone. `share`: of the links' bandwidth that is there now, and
+        of single links `narrowed`. What no placement beats, and what durations mean, is with all of it.
         """
         self._whole: Network = network
         self._share: float = share
-        self._network: Network = at_share(network, share) if share < 1.0 else network
+        self._slow: dict[int, float] = {}  # machines that are not sound: how many times as long they compute
+        self._narrow: dict[int, float] = dict(narrowed or {})  # links that are not: the share that is left
+        self._network: Network = network
         self._quiet: Network = quiet
         self.profiles = profiles
         self._kinds: dict[tuple[str, int], Kind] = {}
         self._alone: dict[tuple[str, int, int], tuple[float, float]] = {}  # by model, GPUs and machine
         self._best: dict[tuple[str, int], float] = {}  # by model and GPUs
-        self._candidates: Candidates = Candidates(self._network)
+        self._candidates: Candidates = Candidates(network)
+        self._connect()
         loaded = any(share > 0.0 for share in network.background)
         self._least: Least | None = Least(network) if loaded else None
         self._contention: Contention = contention_of(sharing, network)
@@ -165,7 +169,10 @@ class NetworkModel(SpeedModel):
 
     def anew(self, sharing: str) -> SpeedModel:
         assert self.profiles is not None
-        return NetworkModel(self._whole, self._quiet, self.profiles, self.sharing(sharing), self._share)
+        sharing = self.sharing(sharing)
+        result = NetworkModel(self._whole, self._quiet, self.profiles, sharing, self._share, self._narrow)
+        result._slow = dict(self._slow)
+        return result
 
     def networks(self) -> tuple[Network, Network, float]:
         """The network, the same without background load, and the share of the links' bandwidth that is there."""
@@ -174,6 +181,14 @@ class NetworkModel(SpeedModel):
     def sharing(self, sharing: str) -> str:
         """How jobs share links if their policy says `sharing`."""
         return NO_CONTENTION if self._contention.sharing() == NO_CONTENTION else sharing  # the run's comes first
+
+    def _connect(self) -> None:
+        """Work out the network as it is now."""
+        network = at_share(self._whole, self._share) if self._share < 1.0 else self._whole
+        self._network = narrow(network, self._narrow) if self._narrow else network
+        self._best.clear()
+        self._alone.clear()
+        self._candidates = Candidates(self._network)
 
     def kind(self, job: Job) -> Kind:
         """What is known of the job's model at its size."""
@@ -193,10 +208,11 @@ class NetworkModel(SpeedModel):
         return result
 
     def placed(self, job: Job) -> list[Speed]:
-        if job.gpus == 1:
-            return []
         allocation = job.allocation
         assert allocation is not None
+        if job.gpus == 1:
+            factor = self._factor(allocation)
+            return [Speed(job, 1.0 / factor, 0.0)] if factor != 1.0 else []
         if len(allocation.machines) == 1:
             return [self._on_one_machine(job, allocation)]
         demand = self.demand(job, allocation)
@@ -204,10 +220,28 @@ class NetworkModel(SpeedModel):
         self._touch(demand.cost.links)
         return self._speeds(self._contention.add(job.index, demand, _service_left_s(job)))
 
+    def _places(self) -> Candidates:
+        """Those on the network as it is now: a copy that was read from a file has none yet."""
+        if self._candidates.network is not self._network:
+            self._candidates = Candidates(self._network)
+        return self._candidates
+
     def demand(self, job: Job, allocation: Allocation) -> Demand:
         """What a job asks of compute and network in each iteration if it sits there."""
         model = self.model_of(job)
-        return self._candidates.demand(model, allocation, self.kind_of(model, job.gpus).profile)
+        result = self._places().demand(model, allocation, self.kind_of(model, job.gpus).profile)
+        factor = self._factor(allocation)
+        return result.slowed(factor) if factor != 1.0 else result
+
+    def _factor(self, allocation: Allocation) -> float:
+        """How many times as long the slowest of its machines computes."""
+        result = 1.0
+        if self._slow:
+            for machine in allocation.machines:
+                factor = self._slow.get(int(machine), 1.0)
+                if factor > result:
+                    result = factor
+        return result
 
     def _on_one_machine(self, job: Job, allocation: Allocation) -> Speed:
         """Its speed depends on nobody else: worked out once for each model, size and machine."""
@@ -218,7 +252,10 @@ class NetworkModel(SpeedModel):
         known = self._alone.get(key)
         if known is None:
             kind = self.kind_of(model, job.gpus)
-            demand = self._candidates.demand(model, allocation, kind.profile)
+            demand = self._places().demand(model, allocation, kind.profile)
+            factor = self._factor(allocation)
+            if factor != 1.0:
+                demand = demand.slowed(factor)
             iteration_s = demand.iteration_s(demand.alone_s)
             speed = _speed(job, kind, iteration_s, iteration_s - demand.compute_s())
             known = (speed.rate, speed.comm_rate)
@@ -232,12 +269,64 @@ class NetworkModel(SpeedModel):
         self._touch(self._contention.flows[int(job.index)].demand.cost.links)
         return self._speeds(self._contention.remove(job.index))
 
+    def slowed(self, machine: i64, factor: float, jobs: list[Job]) -> list[Speed]:
+        if factor == self._slow.get(int(machine), 1.0):
+            return []
+        if factor == 1.0:
+            del self._slow[int(machine)]
+        else:
+            self._slow[int(machine)] = factor
+        self._alone.clear()
+        result: list[Speed] = []
+        linked: list[int] = []
+        for job in jobs:
+            allocation = job.allocation
+            assert allocation is not None
+            if int(job.index) in self._sharing:
+                linked.append(int(job.index))
+            elif job.gpus == 1:
+                result.append(Speed(job, 1.0 / self._factor(allocation), 0.0))
+            else:
+                result.append(self._on_one_machine(job, allocation))
+        return result + self._again(linked)
+
+    def narrowed(self, link: i64, share: float) -> list[Speed]:
+        if share == self._narrow.get(int(link), 1.0):
+            return []
+        if share == 1.0:
+            del self._narrow[int(link)]
+        else:
+            self._narrow[int(link)] = share
+        self._connect()
+        return self._again(sorted(int(flow.job) for flow in self._contention.members[link]))
+
+    def _again(self, indexes: list[int]) -> list[Speed]:
+        """Place jobs that share links anew, as their machines and links are now."""
+        changed: dict[int, bool] = {}
+        for index in indexes:
+            job = self._sharing[index]
+            assert job.allocation is not None
+            rank = self._contention.flows[index].rank
+            for other in self._contention.remove(index):
+                changed[other] = True
+            for other in self._contention.add(index, self.demand(job, job.allocation), rank):
+                changed[other] = True
+        return self._speeds(sorted(changed))
+
+    def slow_factor(self, machine: i64) -> float:
+        return self._slow.get(int(machine), 1.0)
+
+    def link_share(self, link: i64) -> float:
+        return self._narrow.get(int(link), 1.0)
+
+    def link_shares(self, job: Job) -> list[tuple[int, float]]:
+        flow = self._contention.flows.get(int(job.index))
+        return [] if flow is None else stretched_by(flow.demand, flow.comm_s)
+
     def rescaled(self, share: float) -> list[Speed]:
         before = self._contention
         self._share = share
-        self._network = at_share(self._whole, share) if share < 1.0 else self._whole
-        self._best.clear()
-        self._candidates = Candidates(self._network)
+        self._connect()
         self._contention = contention_of(before.sharing(), self._network)
         for index, job in self._sharing.items():
             assert job.allocation is not None
@@ -282,7 +371,7 @@ class NetworkModel(SpeedModel):
 
     def _tried_on(self, job: Job, allocation: Allocation, model: str) -> tuple[Flow, Flow | None]:
         """Its flow there, with its times beside those who run; and the one that it has now."""
-        flow = self._candidates.flow(job, model, allocation, self.kind_of(model, job.gpus).profile)
+        flow = self._places().flow(job, model, allocation, self.kind_of(model, job.gpus).profile)
         flow.job = job.index
         flow.rank = _service_left_s(job)
         leaving = self._contention.flows.get(int(job.index))

@@ -25,14 +25,17 @@ from dally.metrics.record import Inputs
 from dally.model import INFINITY, NEVER, Job
 from dally.perf.base import SpeedModel
 from dally.perf.gang import closest_placement, gang_on, placement_at
+from dally.perf.hidden_faults import HiddenFaults
 from dally.perf.hidden_model import hide
 from dally.perf.iteration import demand_of
 from dally.perf.network_model import NetworkModel
 from dally.perf.recorded_work import Recorded, recorded_work
+from dally.perf.slow_machines import SlowMachines
 from dally.policies.base import Policy
 from dally.policies.registry import periods_s
 from dally.policies.slurm.slurm_backfill import SlurmBackfill
 from dally.runs.going_on import go_on
+from dally.runs.health_option import read_health
 from dally.runs.progress_option import read_reports
 from dally.runs.scenario import Scenario
 from dally.runs.team_setup import possible
@@ -56,6 +59,11 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     topology = read_topology(scenario.cluster)
     world = World(scenario, topology)
     failures = _failures(scenario, topology)
+    health = read_health(scenario.health)
+    degradations = None if health is None else health.degradations(topology, world.network, scenario.seed)
+    if degradations is not None and world.network is None:
+        world.speed = SlowMachines()
+        world.speed.profiles = world.profiles
     shares = read_shares(scenario.network_at)
     connected = world.network is not None
     if shares and not connected:
@@ -77,6 +85,8 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     trace.notes.update(world.on_types(trace.jobs))
     trace.notes.update(without_limits(world.sample, trace.jobs))
     policy = world.policy(trace.jobs)
+    if degradations is not None:
+        world.speed = HiddenFaults(world.speed, world.speed.anew(world.sample.link_sharing))
     simulation = Simulation(
         trace.jobs,
         world.cluster(),
@@ -86,6 +96,7 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
         failures,
         shares=shares,
         reports=read_reports(scenario.job_progress, scenario.seed),
+        degradations=degradations,
         measurements=Measurements(scenario.seed, scenario.sensitivity == "hidden"),
     )
     simulation.state.consent = world.consent()
@@ -98,6 +109,8 @@ def known_speed(scenario: Scenario, world: World) -> SpeedModel:
     """Speeds as they are, and for the policy as far as it may know them."""
     if scenario.sensitivity == "known":
         return world.speed
+    if isinstance(world.speed, HiddenFaults):
+        raise InputError(f"--sensitivity {scenario.sensitivity}: not together with what is slow by --health")
     usual = "" if scenario.sensitivity == "hidden" else scenario.sensitivity
     return hide(world.speed, world.stand_ins(), usual)
 
@@ -146,11 +159,15 @@ def _work_out(name: str, trace: Trace, world: World, grouped: bool) -> None:
 def _failures(scenario: Scenario, topology: Topology) -> Failures:
     if scenario.failures and scenario.failure_rate:
         raise InputError("failures come from a file or at a rate, not both")
+    usual = Failures()
     if scenario.failures:
-        return ListedFailures(read_outages(Path(scenario.failures), topology.machine_numbers()))
-    if scenario.failure_rate:
-        return RandomFailures(scenario.failure_rate, scenario.repair_s, scenario.seed)
-    return Failures()
+        usual = ListedFailures(read_outages(Path(scenario.failures), topology.machine_numbers()))
+    elif scenario.failure_rate:
+        usual = RandomFailures(scenario.failure_rate, scenario.repair_s, scenario.seed)
+    health = read_health(scenario.health)
+    if health is None:
+        return usual
+    return health.failures(topology, usual, scenario.failure_rate, scenario.repair_s, scenario.seed)
 
 
 def tier_slowdowns(inputs: Inputs, model: str, gpus: int, topology: Topology | None = None) -> list[float]:

@@ -19,6 +19,7 @@ from dally.perf.catalogue import names_file
 from dally.perf.profiles import find_model, load_profiles
 from dally.policies import registry
 from dally.policies.registry import policy_file, setting_files
+from dally.runs.health_option import health_file, read_health
 from dally.runs.progress_option import read_reports
 from dally.runs.world import WorldConfig
 from dally.toml import TomlFile, toml_lines
@@ -53,6 +54,7 @@ class Scenario(WorldConfig, _Inputs):
     repair_s: float = 3600.0
     job_progress: str = ""  # share=0.8,after=300,…: which jobs say how long they take: docs/progress.md
     sensitivity: str = "known"  # to the network, as the policy knows it: known, hidden, or as of one model
+    health: str = ""  # a file, or stragglers=0.02,factor=1.3,…: what is slow or fails more: docs/health.md
     network_at: str = ""  # SECONDS=SHARE,…: links have that share of their bandwidth from then on
     mix: str = "benchmark"  # gives models to jobs that name none, where speed depends on them
     trace_format: str = "auto"  # told by the trace's content
@@ -84,6 +86,7 @@ class Scenario(WorldConfig, _Inputs):
         read_reports(self.job_progress, self.seed)
         if self.sensitivity not in SENSITIVITIES:
             find_model(self.sensitivity, load_profiles(Path(self.profiles)) if self.profiles else None)
+        read_health(self.health)
         for name, digest in self.digests.items():
             if file_digest(name) != digest:
                 raise InputError(f"{name}: has changed since the scenario was written")
@@ -94,14 +97,14 @@ class Scenario(WorldConfig, _Inputs):
         if self.snapshot:  # it holds all that was read from the others
             return [self.snapshot, *(name for name in named if name)]
         own = self.profiles if names_file(self.profiles) else ""
-        named += [self.trace, self.failures, own, self.past, self.queues]
+        named += [self.trace, self.failures, health_file(self.health), own, self.past, self.queues]
         beside = companions(Path(self.trace), self.trace_format) if self.trace else []
         return [name for name in named if name] + [str(path) for path in beside]
 
     def file_fields(self) -> dict[str, str]:
         """The fields that name a file, and the file that each names."""
         files = {*self.files()}
-        names = ("trace", "cluster", "failures", "profiles", "past", "queues", "snapshot")
+        names = ("trace", "cluster", "failures", "health", "profiles", "past", "queues", "snapshot")
         fields = {name: getattr(self, name) for name in names}
         fields["policy"] = policy_file(self.policy)
         return {name: file for name, file in fields.items() if file in files}

@@ -93,6 +93,12 @@ OPTIONS: dict[str, Option] = {
         "(hidden), or all are taken for one model (docs/progress.md).",
         "known|hidden|MODEL",
     ),
+    "health": Option(
+        ("--health",),
+        "What is slow or fails more: a csv of episodes, or stragglers=0.02 of the machines, factor=1.3 times "
+        "slower for minutes=72, links=0.01 at link_share=0.5, lemons=3 (docs/health.md).",
+        "FILE|KEY=VALUE,…",
+    ),
     "mix": Option(("--mix",), "Models for jobs that name none: benchmark, uniform, lingjun, paper.", "NAME"),
     "gpu": Option(("--gpu",), "GPU type of the models' times.", "TYPE"),
     "profiles": Option(
