@@ -11,7 +11,10 @@ import pytest
 from tests.cli.conftest import Run, refused
 from tests.cli.test_simulate import FILES
 
-NOTE = "4 jobs state no time limit (limit_s): all have the same, and Slurm's backfill starts them much as fifo does"
+NOTE = (
+    "4 jobs state no time limit (limit_s): each is planned as a day long, so Slurm's backfill cannot tell short "
+    "jobs from long ones"
+)
 TRACE = "job_id,submit_s,gpus,duration_s\na,0,4,1000\nb,1,8,500\nc,2,4,300\nd,3,16,60\n"
 
 

@@ -204,7 +204,8 @@ def test_a_gpu_tells_of_its_job_and_all_its_gang_stands_out(show: Show) -> None:
     reader.page.mouse.move(1, 1)
     reader.still()
     assert line.spec.name in reader.card()
-    assert reader.page.get_by_role("link", name=line.spec.name).get_attribute("href") == f"/jobs/{line.job_id}"
+    title = reader.page.locator(".map-card").get_by_role("link", name=line.spec.name)
+    assert title.get_attribute("href") == f"/jobs/{line.job_id}"
 
 
 def test_machines_racks_and_links_tell_how_they_are(show: Show) -> None:

@@ -173,6 +173,42 @@ def test_figures_on_pages_are_those_of_the_api(visitor: Visitor, desk: Desk) -> 
         assert f"{value:.2f}" in page.locator("main").inner_text()
 
 
+def test_jobs_beside_the_map(visitor: Visitor, desk: Desk) -> None:
+    """Both lists are those of the API; a row points at its job on the map, and a job there at its row."""
+    page = visitor.live("/")
+    rows = page.locator("[data-beside]")
+    jobs = desk.get("jobs")["jobs"]
+    shown = [job for job in jobs if job["state"] in ("running", "waiting")]
+    visitor.until(lambda: rows.count() == len(shown))
+    for job in shown:
+        text = page.locator(f"[data-beside='{job['job_id']}']").inner_text()
+        assert str(job["gpus"]) in text
+        assert job["state"] == "waiting" or f"{job['slowdown']:.2f}×" in text
+    [runs] = [job["job_id"] for job in shown if job["state"] == "running"]
+    page.locator(f"[data-beside='{runs}'] a").hover()
+    visitor.until(lambda: page.evaluate("(window.dally.map.marked() || []).map((job) => job.id)") == [runs])
+    box = page.locator(".map-top").bounding_box()
+    assert box is not None
+    gpu = page.evaluate(
+        "() => { const { view, layout } = window.dally.map, at = layout.gpu(0, 0);"
+        " return [view.px(at.x + 0.5), view.py(at.y + 0.5)]; }"
+    )
+    page.mouse.move(box["x"] + 2, box["y"] + 2)
+    visitor.until(lambda: page.locator("tr.pointed").count() == 0)
+    page.mouse.move(box["x"] + gpu[0], box["y"] + gpu[1])
+    visitor.until(lambda: page.locator("tr.pointed").get_attribute("data-beside") == runs)
+
+
+def test_users_see_their_own_jobs_beside_the_map(desks: Callable[..., Desk]) -> None:
+    desk = desks("fifo")
+    desk.submit(8, user="ann", name="hers")
+    desk.submit(8, user="bob", name="his")
+    desk.cycle()
+    desk.token("op", "operator")
+    text = desk.client.get("/map/jobs", headers=desk.token("ann", "user", "ann")).text
+    assert ("hers" in text, "his" in text) == (True, False)
+
+
 def test_a_table_becomes_a_file(visitor: Visitor, desk: Desk) -> None:
     page = visitor.live("/queue?tab=running")
     with page.expect_download() as caught:

@@ -123,7 +123,10 @@ def without_limits(policy: Policy, jobs: list[Job]) -> dict[str, int]:
     bare = sum(job.limit_s <= 0.0 for job in jobs)
     if not isinstance(policy, SlurmBackfill) or bare < MOST_WITHOUT_LIMIT * len(jobs):
         return {}
-    what = "state no time limit (limit_s): all have the same, and Slurm's backfill starts them much as fifo does"
+    what = (
+        "state no time limit (limit_s): each is planned as a day long, so Slurm's backfill cannot tell short jobs "
+        "from long ones"
+    )
     return {what: bare}
 
 

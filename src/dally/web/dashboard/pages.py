@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, StreamingResponse
 
-from dally.web.dashboard import queue_page, trend_page
+from dally.web.dashboard import map_jobs, queue_page, trend_page
 from dally.web.dashboard.event_streams import Streams, map_state, tree
 from dally.web.dashboard.scene import Scene
 from dally.web.dashboard.templating import asset, moment_of, page, scene_of
@@ -35,7 +35,7 @@ def add_pages(app: FastAPI, scene: Scene) -> None:
     """All pages that any scene has."""
     app.state.scene = scene
     app.state.streams = Streams(scene)
-    for each in (router, queue_page.router, trend_page.router):
+    for each in (router, map_jobs.router, queue_page.router, trend_page.router):
         app.include_router(each)
 
 

@@ -6,6 +6,7 @@ import { Colouring, MODES } from "./map_colours.js";
 import { drawBase } from "./map_draw.js";
 import { el } from "./map_dom.js";
 import { Feed } from "./map_feed.js";
+import { JobList } from "./map_jobs.js";
 import { listenToKeys } from "./map_keys.js";
 import { Layout } from "./map_layout.js";
 import { Legend } from "./map_legend.js";
@@ -47,6 +48,7 @@ export class ClusterMap {
     this.card = new Card(one(".map-card"), document.body.hasAttribute("data-may-act"), ask);
     this.legend = new Legend(one(".map-legend"), this);
     this.table = new MachineTable(one(".map-machines"), () => this);
+    this.list = new JobList(one(".map-jobs"), this);
     this.pointer = new Pointer(this.top, this);
     this.walk = new Walk(this, one(".map-said"));
     this.feed = new Feed(this);
@@ -190,7 +192,9 @@ export class ClusterMap {
     if (!this.layout) return;
     const began = performance.now();
     if (base) drawBase(this.#pen(this.base), this);
-    drawTop(this.#pen(this.top), this, this.#marks());
+    const marks = this.#marks();
+    drawTop(this.#pen(this.top), this, marks);
+    this.list.mark(marks.jobs);
     this.stale = false;
     if (base) this.lastDrawMs = performance.now() - began;
   }
