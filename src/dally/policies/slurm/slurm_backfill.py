@@ -46,7 +46,7 @@ class SlurmBackfill(Policy):
     considered get farther apart. A gang that fits a machine requests --nodes=1; larger gangs take the closest free
     GPUs. A job that outlasts its limit is not killed here, because its trace records that it ran; it is then
     expected to end at any moment. If the trace has no time limits, all jobs have the same one, and short ones
-    are not told from long ones.
+    start no sooner than long ones.
     """
 
     def __init__(self, weights: Weights, backfill: Backfill) -> None:
