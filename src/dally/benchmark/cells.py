@@ -13,6 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from dally.benchmark.fabric_cells import LINGJUN, LINGJUN_SIZES, PROFILES, Draw
 from dally.cluster.formats.host_tables import LINGJUN_GPUS, TIERS, read_hosts
 from dally.errors import InputError, unknown
 from dally.runs.scenario import Scenario
@@ -39,6 +40,10 @@ class CellWorkload(NamedTuple):
     cluster: str
     change: Change
     about: str
+    network: str = ""  # its own; empty: those of NETWORKS
+    gpu: str = ""
+    profiles: str = ""
+    draw: Draw | None = None  # of jobs, instead of a change
 
 
 class Cell(NamedTuple):
@@ -52,7 +57,10 @@ class Cell(NamedTuple):
         self, prepared: Prepared, policy: str, settings: Mapping[str, str], flat_restart_s: float | None = None
     ) -> Scenario:
         """The run of a policy in this cell. A restart costs 1 s per GPU, or what is given for any gang."""
+        chosen = find_workload(self.workload)
+        own = {"gpu": chosen.gpu, "profiles": chosen.profiles} if chosen.network else {}
         return Scenario(
+            **own,
             trace=str(prepared.trace),
             cluster=prepared.cluster,
             policy=policy,
@@ -112,6 +120,18 @@ WORKLOADS: Final[dict[str, CellWorkload]] = {
     "paper-poisson": CellWorkload("paper_poisson_week.csv", "8x8x8", _as_it_is, "the paper's Poisson arrivals"),
 }  # fmt: skip
 
+# Large models, each on a fabric of its own; beside the others, so `--cells` names them.
+FABRIC_WORKLOADS: Final[dict[str, CellWorkload]] = {
+    "llm-pod": CellWorkload(
+        LINGJUN, "4x2x32x8", _as_it_is, "models of 3 B to 405 B on 2,048 H100: rails, 4:1 above each pod",
+        "h100-rails-4to1", "h100", PROFILES, Draw(1000, 2048, 0.95, LINGJUN_SIZES),
+    ),
+    "nvl72": CellWorkload(
+        LINGJUN, "16x18x4", _as_it_is, "models of 3 B to 671 B on 16 racks of 72 GB200, gangs of 4 to 576",
+        "gb200-nvl72", "gb200", PROFILES, Draw(1000, 1152, 0.95, ""),
+    ),
+}  # fmt: skip
+
 
 def cells(names: Iterable[str], networks: Iterable[str], seeds: Iterable[int]) -> list[Cell]:
     """Every workload on every network under every seed, in that order; InputError for an unknown name."""
@@ -121,14 +141,16 @@ def cells(names: Iterable[str], networks: Iterable[str], seeds: Iterable[int]) -
     result: list[Cell] = []
     for name in names:
         find_workload(name)
-        result += [Cell(name, network, seed) for network in desired for seed in seeds]
+        own = find_workload(name).network
+        result += [Cell(name, network, seed) for network in ([own] if own else desired) for seed in seeds]
     return result
 
 
 def find_workload(name: str) -> CellWorkload:
     """The workload of that name, or an InputError that suggests the nearest."""
-    _check("workload", name, WORKLOADS)
-    return WORKLOADS[name]
+    every = WORKLOADS | FABRIC_WORKLOADS
+    _check("workload", name, every)
+    return every[name]
 
 
 def check_traces(names: Iterable[str], shared: Path) -> None:
@@ -142,7 +164,10 @@ def prepare(workload: str, seed: int, shared: Path, folder: Path) -> Prepared:
     chosen = find_workload(workload)
     trace = read_history(_shared(shared, chosen.trace, workload), format="csv")
     try:
-        jobs = chosen.change(trace.rows, seed)
+        if chosen.draw is not None:
+            jobs = chosen.draw.rows(shared / "traces", seed)
+        else:
+            jobs = chosen.change(trace.rows, seed)
     except InputError as error:
         raise InputError(f"workload {workload!r}: {shared / 'traces' / chosen.trace}: {error}") from None
     path = folder / f"{workload}-{seed}.csv"

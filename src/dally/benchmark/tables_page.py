@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dally
-from dally.benchmark.cells import WORKLOADS, Cell, prepare
+from dally.benchmark.cells import Cell, find_workload, prepare
 from dally.metrics.comparison import Contest
 from dally.metrics.metric_list import CPU, FULL, MEANING, SPAN, Metric
 from dally.report.comparison_tables import (
@@ -87,6 +87,8 @@ def benchmark_runs(
 def block_table(contests: Sequence[Contest], networks: list[str]) -> list[str]:
     """Lines of one workload's table: a block per figure, a line per policy, a column per network."""
     here = {contest.network: contest for contest in contests}
+    if here.keys().isdisjoint(networks):  # a workload that has its own
+        networks = list(here)
     columns = [here.get(name) for name in networks]
     labels = list(dict.fromkeys(entry.label for contest in contests for entry in contest.entries))
     metrics = (*FULL, CPU)
@@ -126,7 +128,7 @@ def heading(contests: Sequence[Contest]) -> list[str]:
     sizes = sorted({row["jobs"] for row in rows})
     seeds = sorted({row["seed"] for row in rows})
     return [
-        f"{rows[0]['workload']}: {WORKLOADS[rows[0]['workload']].about}",
+        f"{rows[0]['workload']}: {find_workload(rows[0]['workload']).about}",
         f"jobs {', '.join(f'{size:,}' for size in sizes)}; restart {rows[0]['restart']}; "
         f"seeds {', '.join(str(seed) for seed in seeds)}; {_replications(contests)}dally {dally.__version__}",
     ]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
+from dally.cluster.hashed_paths import attained
 from dally.cluster.topology import Link, Machine, Topology
 from dally.errors import InputError
 from dally.parsed_text import ACCEPTED, is_on
@@ -18,6 +19,8 @@ from dally.pickles import picklable
 
 FABRICS = ("nvswitch", "nvlink-mesh", "pcie")
 ALGORITHMS = ("ring", "hierarchical", "tree", "nvls")
+SPRAY, HASH, WORST = "spray", "hash", "worst"
+ROUTINGS = (SPRAY, HASH, WORST)  # how flows find their way over parallel cables
 GIGA = 1e9
 
 
@@ -51,6 +54,12 @@ class Links(NamedTuple):
     # Efficiencies 1, no √ term, and what simulators with such links run: the hierarchical algorithm, one
     # phase after the other unless chunks are asked for.
     ideal: bool = False
+    # Fabrics beyond one machine and one cable.
+    domain_fabric_gbps: float = 0.0  # per GPU, between the machines of a domain of the next tier (NVL72); 0: none
+    upper_oversubscription: float = 0.0  # above the first tier of switches; 0: as oversubscription
+    rails: int = 0  # leaf switches side by side in the first tier above machines; 0: one
+    uplinks: int = 0  # cables of each domain above the machines; 0: not known
+    routing: str = SPRAY  # over them: packets sprayed (or adaptive), flows hashed, or the worst of hashing
 
 
 class Network:
@@ -58,8 +67,8 @@ class Network:
 
     __slots__ = (
         "algorithms", "background", "bus", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate",
-        "fabric_root_s", "first_link", "gpu_nic_rate", "latency_s", "mesh", "name", "nvls_rate", "rate",
-        "root_s", "sharing_penalty", "topology", "tree_efficiency",
+        "fabric_root_s", "first_link", "gpu_nic_rate", "gpu_rate", "hashing", "joined", "latency_s", "mesh", "name",
+        "nvls_rate", "paths", "rate", "root_s", "sharing_penalty", "topology", "tree_efficiency",
     )  # fmt: skip
 
     def __init__(self, topology: Topology, name: str) -> None:
@@ -78,12 +87,16 @@ class Network:
         self.gpu_nic_rate: vec[float] = vec[float]()  # what one GPU can send out of its machine
         self.mesh: vec[i64] = vec[i64]()
         self.bus: vec[i64] = vec[i64]()  # 1: PCIe, which GPUs and NICs share
+        self.joined: vec[i64] = vec[i64]()  # 1: its uplink is a fabric that joins the machines of its domain
         # Per link: those of tier t begin at first_link[t].
         self.first_link: vec[i64] = vec[i64]()
         self.capacity_gbps: vec[float] = vec[float]()
         self.background: vec[float] = vec[float]()
         self.rate: vec[float] = vec[float]()  # background taken off
         self.latency_s: vec[float] = vec[float]()
+        self.gpu_rate: vec[float] = vec[float]()  # what one GPU can send through it, above machines; 0: all
+        self.paths: vec[i64] = vec[i64]()  # cables over which flows are hashed; 0: none are
+        self.hashing: vec[i64] = vec[i64]()  # 0: packets are sprayed; 1: flows are hashed; 2: as badly as can be
 
     def link_count(self) -> i64:
         """How many links there are."""
@@ -131,19 +144,53 @@ def connect(topology: Topology, links: Links, congestion: float | Mapping[str, f
         for domain, stated in enumerate(topology.links[tier]):
             capacity_gbps = _capacity_gbps(topology, links, tier, domain, stated, below)
             capacities.append(capacity_gbps)
+            joined = tier == 0 and network.joined[domain] == 1
+            if joined:  # NICs are the domain's way out; its machines meet in the fabric
+                capacity_gbps = _joining_gbps(topology, links, domain) * int(topology.gpus[0][domain])
             latency_s = links.nic_latency_s if tier == 0 else links.uplink_latency_s
             efficiency = links.nic_efficiency if tier == 0 else links.uplink_efficiency
             efficiency = stated.efficiency or efficiency
             background = stated.background if stated.background >= 0 else links.background
             background = shares.get(topology.tiers[tier], background)
-            attained = 1.0 if links.ideal else efficiency
+            if joined:
+                latency_s, efficiency, background = links.fabric_latency_s, links.fabric_efficiency, 0.0
+            attained_share = 1.0 if links.ideal else efficiency
             network.capacity_gbps = append(network.capacity_gbps, capacity_gbps)
             network.background = append(network.background, background)
-            network.rate = append(network.rate, capacity_gbps * GIGA * attained * (1.0 - background))
-            network.latency_s = append(network.latency_s, stated.latency_s or latency_s)
+            network.rate = append(network.rate, capacity_gbps * GIGA * attained_share * (1.0 - background))
+            network.latency_s = append(network.latency_s, (0.0 if joined else stated.latency_s) or latency_s)
+            _add_paths(network, links, tier, domain, stated)
         below = capacities
-    _limit_gpus(network, links)
+        if tier == 0:
+            nics = capacities
+    _limit_gpus(network, links, nics)
     return network
+
+
+def _joining_gbps(topology: Topology, links: Links, machine: int) -> float:
+    """Of one GPU, on the fabric that joins its machine to others of its domain; 0: there is none."""
+    if len(topology.tiers) < 3:  # the domain would be the whole network
+        return 0.0
+    return topology.links[1][int(topology.parents[0][machine])].fabric_gbps or links.domain_fabric_gbps
+
+
+def _add_paths(network: Network, links: Links, tier: int, domain: int, stated: Link) -> None:
+    """The cables of the link that was added last. Hashing loses what it does when all GPUs below send at once."""
+    rails = cables = 0
+    mode: i64 = 0
+    if tier > 0:
+        rails = int(stated.rails) or (links.rails if tier == 1 else 0)
+        cables = int(stated.uplinks) or links.uplinks
+        mode = ROUTINGS.index(stated.routing or links.routing)
+    link: i64 = len(network.rate) - 1
+    if cables < 2 or mode == 0:
+        cables, mode = 0, 0
+    network.gpu_rate = append(network.gpu_rate, network.rate[link] / float(rails) if rails > 1 else 0.0)
+    network.paths = append(network.paths, cables)
+    network.hashing = append(network.hashing, mode)
+    if mode > 0:
+        flows = network.topology.gpus[tier][domain]
+        network.rate[link] = network.rate[link] * attained(flows, cables, mode)
 
 
 def at_share(network: Network, share: float) -> Network:
@@ -166,6 +213,10 @@ def at_share(network: Network, share: float) -> Network:
     result.background = network.background
     result.rate = vec[float]([rate * share for rate in network.rate])
     result.latency_s = network.latency_s
+    result.joined = network.joined
+    result.gpu_rate = vec[float]([rate * share for rate in network.gpu_rate])
+    result.paths = network.paths
+    result.hashing = network.hashing
     return result
 
 
@@ -181,7 +232,9 @@ def narrow(network: Network, shares: Mapping[int, float]) -> Network:
 
 
 def _add_fabrics(network: Network, links: Links) -> None:
-    for stated in network.topology.links[0]:
+    for machine, stated in enumerate(network.topology.links[0]):
+        joined = _joining_gbps(network.topology, links, machine) > 0.0
+        network.joined = append(network.joined, 1 if joined else 0)
         kind = stated.fabric or links.fabric
         gbps = stated.fabric_gbps or links.fabric_gbps
         hops = 2.0 if kind == "nvswitch" else 1.0
@@ -195,11 +248,24 @@ def _add_fabrics(network: Network, links: Links) -> None:
         network.bus = append(network.bus, 1 if kind == "pcie" else 0)
 
 
-def _limit_gpus(network: Network, links: Links) -> None:
-    """One GPU drives one NIC, or its share when there are more NICs than GPUs; ideal NICs are one pipe."""
-    for machine in range(network.topology.machine_count()):
-        share = 1.0 if links.ideal else max(1.0 / links.nic_count, 1.0 / int(network.topology.gpus[0][machine]))
-        network.gpu_nic_rate = append(network.gpu_nic_rate, network.rate[machine] * share)
+def _limit_gpus(network: Network, links: Links, nics: list[float]) -> None:
+    """One GPU drives one NIC, or its share when there are more NICs than GPUs; ideal NICs are one pipe.
+
+    Where a fabric joins machines, a GPU has its own share of it, and its NIC limits it out of the domain.
+    """
+    topology = network.topology
+    for machine in range(topology.machine_count()):
+        gpus = int(topology.gpus[0][machine])
+        share = 1.0 if links.ideal else max(1.0 / links.nic_count, 1.0 / gpus)
+        if network.joined[machine] == 0:
+            network.gpu_nic_rate = append(network.gpu_nic_rate, network.rate[machine] * share)
+            continue
+        network.gpu_nic_rate = append(network.gpu_nic_rate, network.rate[machine] / gpus)
+        link = network.first_link[1] + topology.parents[0][machine]
+        attained_share = 1.0 if links.ideal else links.nic_efficiency
+        own = nics[machine] * GIGA * attained_share * share * (1.0 - network.background[link])
+        if network.gpu_rate[link] == 0.0 or own < network.gpu_rate[link]:
+            network.gpu_rate[link] = own
 
 
 def _capacity_gbps(
@@ -213,7 +279,10 @@ def _capacity_gbps(
         return links.uplink_gbps
     first = int(topology.first_children[tier][domain])
     children = below[first : first + int(topology.child_counts[tier][domain])]
-    return sum(children) / (stated.oversubscription or links.oversubscription)
+    usual = (
+        links.upper_oversubscription if tier > 1 and links.upper_oversubscription > 0 else links.oversubscription
+    )
+    return sum(children) / (stated.oversubscription or usual)
 
 
 def _congestion(topology: Topology, congestion: float | Mapping[str, float] | None) -> dict[str, float]:
@@ -268,6 +337,8 @@ def check_links(links: Links) -> Links:
             fine, desired = 0.0 <= value < float("inf"), "not negative"
         if not fine:
             raise InputError(f"network: {key}: {value!r}: must be {desired}")
+    if links.routing not in ROUTINGS:
+        raise InputError(f"network: routing: {links.routing!r}: must be one of {', '.join(ROUTINGS)}")
     if links.fabric not in FABRICS:
         raise InputError(f"network: fabric: {links.fabric!r}: must be one of {', '.join(FABRICS)}")
     chosen = links.algorithms.split()

@@ -32,6 +32,13 @@ SOURCES: dict[str, str] = {
     "rtx6000d-pcie-8x400g": "PCIe 5.0 x16; nccl-tests on two machines with ConnectX-8",
     "pcie-25g": "PCIe 4.0 x16; nccl-tests issue 178, koordinator (25 Gb RoCE)",
     "ethernet-10g": "AdaDUAL (arXiv 2002.10105), alone and beside another transfer; the rest as pcie-25g",
+    "dgx-h100-superpod": "NVIDIA DGX SuperPOD reference architecture, H100: units of 32 machines, 8 rails, 1:1; "
+    "the rest as h100-nvswitch-8x400g",
+    "h100-rails-4to1": "as dgx-h100-superpod, and 4:1 above each pod of units, set by us",
+    "gb200-nvl72": "NVIDIA GB200 NVL72 data sheet: 18 trays of 4 GPUs in a rack, 900 GB/s of NVLink each way, one "
+    "400-Gb NIC a GPU; the rest as h100-nvswitch-8x400g: no run across racks was found",
+    "ethernet-100g": "100-Gb RoCE, one port a machine, leaves of 4 uplinks, flows hashed over them, set by us; "
+    "NICs as v100-nvlink-100g, machines as a100-nvswitch-8x200g",
     "fast": _OURS,
     "normal": _OURS,
     "slow": _OURS,
@@ -78,6 +85,8 @@ _PCIE_25G = Links(
     fabric_root_s=1.09e-8, nic_count=1, nic_gbps=3.125, nic_efficiency=0.905, tree_efficiency=0.95,
     nic_latency_s=7.43e-6, root_s=2.98e-8, algorithms="ring tree",
 )  # fmt: skip
+# A unit of 32 machines has 8 leaves, one a rail, of 32 uplinks each; InfiniBand routes adaptively.
+_SUPERPOD = _H100_8X400G._replace(name="dgx-h100-superpod", rails=8, uplinks=256)
 # The benchmark's four: rates as benchmark.md states them, the rest as measured on A100 machines.
 _NORMAL = _A100_8X200G._replace(
     name="normal", nic_count=4, nic_gbps=12.5, oversubscription=2.0, algorithms="ring hierarchical tree"
@@ -147,6 +156,14 @@ _ALL = (
     # AdaDUAL's network: 8.53e-10 s per byte alone, 2.56e-10 lost for each byte beside another transfer (arXiv
     # 2002.10105). The rest is pcie-25g's.
     _PCIE_25G._replace(name="ethernet-10g", nic_gbps=1.25, nic_efficiency=0.938, sharing_penalty=0.3),
+    _SUPERPOD,
+    _SUPERPOD._replace(name="h100-rails-4to1", upper_oversubscription=4.0),
+    # Trays of 4 GPUs; NVLink5 joins those of a rack. ConnectX-7 takes what leaves it.
+    _H100_8X400G._replace(name="gb200-nvl72", fabric_gbps=900.0, domain_fabric_gbps=900.0, nic_count=4),
+    _A100_8X200G._replace(
+        name="ethernet-100g", nic_count=1, nic_gbps=12.5, nic_efficiency=0.927, nic_latency_s=9.7e-6,
+        root_s=4.08e-8, oversubscription=2.0, uplinks=4, routing="hash",
+    ),
     _NORMAL._replace(name="fast", nic_count=8, nic_gbps=25.0, oversubscription=1.0),
     _NORMAL,
     _SLOW,

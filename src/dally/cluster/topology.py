@@ -30,7 +30,7 @@ class Link:
 
     __slots__ = (
         "background", "capacity_gbps", "efficiency", "fabric", "fabric_gbps", "fabric_latency_s", "latency_s",
-        "oversubscription",
+        "oversubscription", "rails", "routing", "uplinks",
     )  # fmt: skip
 
     def __init__(
@@ -43,21 +43,27 @@ class Link:
         fabric: str = "",
         fabric_gbps: float = 0.0,
         fabric_latency_s: float = 0.0,
+        rails: float = 0.0,
+        uplinks: float = 0.0,
+        routing: str = "",
     ) -> None:
         self.capacity_gbps: float = capacity_gbps  # GB/s, 10^9 bytes
         self.latency_s: float = latency_s  # per hop
         self.efficiency: float = efficiency  # share of the capacity that a collective attains
         self.oversubscription: float = oversubscription  # what hangs below over the capacity, instead of it
         self.background: float = background  # share that others take; 0 can be stated, so -1 = not stated
-        self.fabric: str = fabric  # inside a machine: nvswitch, nvlink-mesh or pcie
+        self.fabric: str = fabric  # inside a machine, or between a domain's machines: nvswitch, nvlink-mesh or pcie
         self.fabric_gbps: float = fabric_gbps  # per GPU
         self.fabric_latency_s: float = fabric_latency_s  # per hop
+        self.rails: float = rails  # leaf switches side by side; a machine's GPUs take them in turn
+        self.uplinks: float = uplinks  # cables that the capacity consists of
+        self.routing: str = routing  # over those cables: spray, hash or worst
 
     def facts(self) -> tuple[object, ...]:
         """Everything stated, to compare links by."""
         return (
             self.capacity_gbps, self.latency_s, self.efficiency, self.oversubscription, self.background,
-            self.fabric, self.fabric_gbps, self.fabric_latency_s,
+            self.fabric, self.fabric_gbps, self.fabric_latency_s, self.rails, self.uplinks, self.routing,
         )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from mypy_extensions import i64
 from dally.cluster.links import Network
 from dally.errors import InputError
 from dally.perf.gang import Gang
+from dally.perf.own_uplinks import in_one_fabric, own_uplink_s
 from dally.pickles import picklable
 
 COLLECTIVES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "point-to-point")
@@ -47,9 +48,10 @@ picklable(Cost)
 class _Phase:
     """Bytes on the uplinks of a gang's domains in one phase, and what nobody else sees."""
 
-    __slots__ = ("alpha_s", "bytes", "private_s")
+    __slots__ = ("alpha_s", "bytes", "narrow", "private_s")
 
-    def __init__(self, gang: Gang) -> None:
+    def __init__(self, gang: Gang, narrow: bool = False) -> None:
+        self.narrow: bool = narrow  # one machine of a domain speaks for it to the others, not all
         self.alpha_s: float = 0.0
         self.private_s: float = 0.0
         self.bytes: list[vec[float]] = []
@@ -113,7 +115,7 @@ def _named(network: Network, gang: Gang, nbytes: float, passes: float, algorithm
 
 def _ring(network: Network, gang: Gang, nbytes: float, passes: float, chunks: i64) -> Cost:
     """One ring through all GPUs, machine by machine: each domain is entered once and left once."""
-    phase = _Phase(gang)
+    phase = _Phase(gang, narrow=True)
     load = passes * float(gang.size - 1) / float(gang.size) * nbytes
     below = gang.size
     for tier in range(gang.top + 1):
@@ -201,7 +203,7 @@ def _tree_across(network: Network, gang: Gang, nbytes: float, passes: float) -> 
     The busiest gets half from each of two children and half from its parent, and in the other tree half
     from its parent: twice the bytes in all, less when there are not enough domains for two children.
     """
-    phase = _Phase(gang)
+    phase = _Phase(gang, narrow=True)
     for tier in range(gang.top):
         here: i64 = len(gang.domains[tier])
         for place in range(here):
@@ -410,7 +412,7 @@ def _cost(
         alpha += phase.alpha_s
     busiest = _sum_links(network, gang, phases, efficiency, cost)
     if chunks == 0:
-        root_s = network.root_s if gang.top > 0 else network.fabric_root_s
+        root_s = network.fabric_root_s if in_one_fabric(network, gang) else network.root_s
         cost.fixed_s = alpha + root_s * sqrt(nbytes)
     else:
         # Chunks of different phases may meet on a NIC, which then takes longer than any one phase.
@@ -431,6 +433,10 @@ def _busiest_s(network: Network, gang: Gang, phase: _Phase, efficiency: float) -
                 seconds_of_gpus = _gpu_nic_s(network, gang, place, phase.bytes[0][place]) / efficiency
                 if seconds_of_gpus > seconds:
                     seconds = seconds_of_gpus
+            else:
+                seconds_of_gpus = own_uplink_s(network, gang, phase.narrow, tier, place, phase.bytes[tier][place])
+                if seconds_of_gpus / efficiency > seconds:
+                    seconds = seconds_of_gpus / efficiency
             if seconds > busiest:
                 busiest = seconds
     return busiest
@@ -462,8 +468,10 @@ def _sum_links(network: Network, gang: Gang, phases: list[_Phase], efficiency: f
                 busiest = seconds
             if tier == 0:
                 own_s = _gpu_nic_s(network, gang, place, load) / efficiency
-                if own_s > cost.private_s:
-                    cost.private_s = own_s
+            else:
+                own_s = own_uplink_s(network, gang, phases[0].narrow, tier, place, load) / efficiency
+            if own_s > cost.private_s:
+                cost.private_s = own_s
     return busiest if busiest > cost.private_s else cost.private_s
 
 

@@ -112,7 +112,10 @@ class Least:
         return busiest + self._root_s(nbytes)
 
     def _root_s(self, nbytes: float) -> float:
-        return self._network.root_s * sqrt(nbytes) if self._network.chunks == 0 else 0.0
+        root_s = self._network.root_s
+        if 1 in self._network.joined and self._network.fabric_root_s < root_s:  # machines may share a fabric
+            root_s = self._network.fabric_root_s
+        return root_s * sqrt(nbytes) if self._network.chunks == 0 else 0.0
 
 
 def _share(algorithm: str, domains: i64, gpus: i64) -> float:

@@ -50,10 +50,23 @@ def _row(links: Links) -> list[str]:
         f"{links.fabric}, {links.fabric_gbps:g} GB/s a GPU",
         f"{links.nic_count} × {8 * links.nic_gbps:g} Gb/s",
         f"{links.nic_count * links.nic_gbps:g}",
-        f"1:{links.oversubscription:g}",
+        _uplinks(links),
         f"{links.background:.0%}" if links.background else "",
         SOURCES[links.name],
     ]
+
+
+def _uplinks(links: Links) -> str:
+    """Their oversubscription from the closest tier up, and what they consist of."""
+    facts = [f"1:{links.oversubscription:g}"]
+    if links.upper_oversubscription:
+        facts[0] += f", 1:{links.upper_oversubscription:g} above"
+    facts += [f"{links.rails} rails"] if links.rails > 1 else []
+    facts += (
+        [f"{links.domain_fabric_gbps:g} GB/s a GPU between machines of a rack"] if links.domain_fabric_gbps else []
+    )
+    facts += [f"{links.uplinks} cables, flows hashed"] if links.uplinks > 1 and links.routing != "spray" else []
+    return ", ".join(facts)
 
 
 def read_network(cluster: str, network: str, settings: Sequence[str], congestion: str) -> Network:

@@ -7,18 +7,21 @@ from typing import Any
 
 from dally.cluster.formats.from_machines import MOST_TIERS
 from dally.cluster.formats.hostlist import MOST_NAMES, expand
-from dally.cluster.links import FABRICS
+from dally.cluster.links import FABRICS, ROUTINGS
 from dally.cluster.partitions import Partition
 from dally.cluster.topology import UNSTATED, Capacity, Link, Machine, Topology, machine_name
 from dally.errors import at, warn_input
 from dally.model import INFINITY
 from dally.toml import TomlFile, TomlTable
 
-FABRIC_KEYS = ("fabric", "fabric_gbps", "fabric_latency_s")  # of machines only
+FABRIC_KEYS = ("fabric", "fabric_gbps", "fabric_latency_s")  # of machines, and of what joins those of a domain
+UPLINK_KEYS = ("rails", "uplinks", "routing")  # of domains above machines
 # One capacity by three names: GB/s, the same in Gb/s, and the first name that it had, whose unit readers mistake.
 CAPACITIES = {"capacity_gb_s": 1.0, "capacity_gbit_s": 0.125, "capacity_gbps": 1.0}
 LINK_KEYS = ("capacity_gbps", "latency_s", "efficiency", "oversubscription", "background")  # as `Link` has them
 NIC_GBIT_S = (100.0, 200.0, 400.0, 800.0)  # as cards are sold; uplinks of racks may have as many GB/s
+CHOICES = {"fabric": FABRICS, "routing": ROUTINGS}
+MOST_CABLES = 100_000
 MOST_GPUS_PER_MACHINE = 1024
 TABLES = ("tiers", "machines", "domains", "partitions")
 CAPACITY_KEYS = {"cpus", "memory_mb", "resources", "features"}
@@ -47,7 +50,13 @@ class _TopologyReader:
         if len(names) < 2 or len(set(names)) < len(names):
             raise at(self._path, None, "tiers", f"{names!r}: at least two different names, closest first")
         for index, row in enumerate(tiers):
-            row.only(("name", *CAPACITIES, *LINK_KEYS[1:], *(FABRIC_KEYS if index == 0 else ())))
+            row.only(("name", *CAPACITIES, *LINK_KEYS[1:], *_keys_of(index, len(tiers))))
+            if index == 1 and "fabric_gbps" in row.row and "fabric" not in row.row:
+                row.fail(
+                    "fabric_gbps",
+                    row.row["fabric_gbps"],
+                    'say which fabric joins the machines: fabric = "nvswitch"',
+                )
         defaults = [self._link(row, Link()) for row in tiers]
         machines = self._machines(len(names))
         paths = {(*machine.path, machine.name) for machine in machines}
@@ -152,14 +161,13 @@ class _TopologyReader:
         for row in self._rows("domains") if "domains" in self._tables else []:
             text = row.text("path", blank=True)
             path = tuple(text.split("/"))
-            keys = FABRIC_KEYS if len(path) == depth - 1 else ()
-            row.only(("path", *CAPACITIES, *LINK_KEYS[1:], *keys))
+            row.only(("path", *CAPACITIES, *LINK_KEYS[1:], *_keys_of(depth - 1 - len(path), depth)))
             if path not in links:
                 row.fail("path", text, "no such domain")
             links[path] = self._link(row, links[path])
 
     def _link(self, row: TomlTable, default: Link) -> Link:
-        values: dict[str, Any] = {key: getattr(default, key) for key in (*LINK_KEYS, *FABRIC_KEYS)}
+        values: dict[str, Any] = {key: getattr(default, key) for key in (*LINK_KEYS, *FABRIC_KEYS, *UPLINK_KEYS)}
         stated = [key for key in CAPACITIES if key in row.row]
         if len(stated) > 1:
             row.fail(stated[1], row.row[stated[1]], f"{stated[0]} says it already; give one of them")
@@ -169,7 +177,12 @@ class _TopologyReader:
         for key in row.row:
             if key in CAPACITIES or key not in values:
                 continue
-            values[key] = row.choice("fabric", FABRICS) if key == "fabric" else self._number(row, key)
+            if key in CHOICES:
+                values[key] = row.choice(key, CHOICES[key])
+            elif key in ("rails", "uplinks"):
+                values[key] = float(row.count(key, most=MOST_CABLES))
+            else:
+                values[key] = self._number(row, key)
         return Link(**values)
 
     def _doubt(self, row: TomlTable, key: str) -> None:
@@ -203,6 +216,11 @@ class _TopologyReader:
             return expand(value)
         except ValueError as error:
             row.fail(key, value, str(error))
+
+
+def _keys_of(tier: int, depth: int) -> tuple[str, ...]:
+    """What a tier's links may state beside capacity and load. A fabric joins GPUs of a machine or a rack."""
+    return (*(FABRIC_KEYS if tier < min(2, depth - 1) else ()), *(UPLINK_KEYS if tier > 0 else ()))
 
 
 def _is_amount(value: object) -> bool:

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dally.cluster.links import Network
+from dally.cluster.hashed_paths import busiest
+from dally.cluster.links import GIGA, Network
 from dally.perf.gang import Gang
 from dally.perf.llm.group_rates import GroupRates
 from dally.perf.llm.layout import Layout
@@ -28,6 +29,14 @@ MOST_PERMUTED = 3  # digits whose order is tried in larger gangs
 MOST_EXCHANGED = 16  # GPUs of a gang, up to which ranks are exchanged
 
 
+class Cables(NamedTuple):
+    """Parallel cables of a tier's uplinks, over which flows are hashed."""
+
+    count: int
+    rate: float  # of one, bytes/s
+    mode: int
+
+
 class GangSite(NamedTuple):
     """A gang's places: per tier below the one that holds it, the domain of each machine, and rates in bytes/s."""
 
@@ -38,6 +47,9 @@ class GangSite(NamedTuple):
     link_rates: tuple[NDArray[np.float64], ...]
     gpu_rate: float  # of a GPU's own NIC
     fabric_rate: float
+    gpu_rates: tuple[float, ...] = ()  # per tier, what a GPU can send out of its domain
+    cables: tuple[Cables | None, ...] = ()  # per tier; None: packets are sprayed
+    fabric_tier: int = 0  # whose domains a fabric joins: machines, or those of the next tier
 
 
 class Ranks(NamedTuple):
@@ -65,7 +77,24 @@ def site_of(network: Network, gang: Gang) -> GangSite:
         tuple(np.array([network.rate[int(link)] for link in tier]) for tier in links),
         min(network.gpu_nic_rate[int(machine)] for machine in machines),
         min(network.fabric_rate[int(machine)] for machine in machines),
+        tuple(_gpu_rate(network, [int(link) for link in tier]) for tier in links),
+        tuple(_cables(network, [int(link) for link in tier]) for tier in links),
+        int(min(network.joined[int(machine)] for machine in machines)),
     )
+
+
+def _gpu_rate(network: Network, links: list[int]) -> float:
+    """Of the slowest of these links, what one GPU can send through it; infinite where nothing limits it."""
+    return min(network.gpu_rate[link] or inf for link in links)
+
+
+def _cables(network: Network, links: list[int]) -> Cables | None:
+    link = links[0]
+    count = int(network.paths[link])
+    if count == 0:
+        return None
+    rate = network.capacity_gbps[link] * GIGA * (1.0 - network.background[link]) / count
+    return Cables(count, rate, int(network.hashing[link]))
 
 
 def assign(site: GangSite, layout: Layout, step_s: Callable[[GroupRates], float], exact: bool = True) -> Ranks:
@@ -285,14 +314,25 @@ def group_rates(site: GangSite, layout: Layout, places: Array) -> GroupRates:
             if crossed is None:
                 break  # nor does it leave a larger domain
             used = crossed.rings > 0
+            if kind == "expert" and tier < site.fabric_tier:
+                continue  # the fabric goes on
             if kind == "expert":
                 counts = np.bincount(domains, weights=site.gpus, minlength=len(site.links[tier]))
-                nic_rate = min(nic_rate, site.gpu_rate, float((site.link_rates[tier] / counts)[used].min()))
-                expert_domains = max(expert_domains, float(crossed.most_domains)) if tier == 0 else expert_domains
+                per_gpu = float((site.link_rates[tier] / counts)[used].min())
+                nic_rate = min(nic_rate, site.gpu_rate, site.gpu_rates[tier], per_gpu)
+                if tier == 0 or tier == site.fabric_tier:  # a token goes once to each domain of the fabric
+                    expert_domains = float(crossed.most_domains)
                 continue
             shared = float((site.link_rates[tier][used] / crossed.rings[used]).min())
-            own = site.gpu_rate * (1 if kind == "pipeline" else crossed.least_members)
+            members_there = 1 if kind == "pipeline" else crossed.least_members
+            own = min(site.gpu_rate, site.gpu_rates[tier]) * members_there
             rates[kind] = min(rates[kind], shared, own)
+            cables = site.cables[tier]
+            if cables is not None:
+                flows = int(crossed.rings.max()) * members_there
+                rates[kind] = min(
+                    rates[kind], members_there * cables.rate / busiest(flows, cables.count, cables.mode)
+                )
     return GroupRates(
         rates["tensor"], rates["context"], rates["data"], rates["pipeline"], rates["expert_data"],
         site.fabric_rate, nic_rate, expert_domains,
