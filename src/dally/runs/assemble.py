@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from math import ceil, ulp
+from math import ceil, gcd, ulp
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -22,7 +22,7 @@ from dally.engine.measurements import Measurements
 from dally.engine.simulate import Simulation
 from dally.errors import InputError
 from dally.metrics.record import Inputs
-from dally.model import INFINITY, NEVER, Job
+from dally.model import INFINITY, NEVER, Job, Profile
 from dally.perf.base import SpeedModel
 from dally.perf.gang import closest_placement, gang_on, placement_at
 from dally.perf.hidden_faults import HiddenFaults
@@ -151,12 +151,21 @@ def _work_out(name: str, trace: Trace, world: World, grouped: bool) -> None:
         except InputError as error:
             raise InputError(f"{name}: job {job.job_id!r}: {error}") from None
         if grouped:
-            job.group = profile.tensor_parallel
+            job.group = _sharing_gpus(profile, world)
         if trace.stated:
             compute_s = trace.stated[place]
             if trace.length == "iterations":
                 compute_s *= profile.compute_s()
             job.duration_s = world.speed.closest_s(job, compute_s)
+
+
+def _sharing_gpus(profile: Profile, world: World) -> int:
+    """GPUs that must share a machine: of a tensor group that a rack's fabric may join too, a part."""
+    group = int(profile.tensor_parallel)
+    machine = int(world.topology.largest[0])
+    if world.network is not None and group > machine and 1 in world.network.joined:
+        return gcd(group, machine)
+    return group
 
 
 def _failures(scenario: Scenario, topology: Topology) -> Failures:

@@ -32,7 +32,7 @@ MOST_EXCHANGED = 16  # GPUs of a gang, up to which ranks are exchanged
 class Cables(NamedTuple):
     """Parallel cables of a tier's uplinks, over which flows are hashed."""
 
-    count: int
+    number: int
     rate: float  # of one, bytes/s
     mode: int
 
@@ -331,7 +331,7 @@ def group_rates(site: GangSite, layout: Layout, places: Array) -> GroupRates:
             if cables is not None:
                 flows = int(crossed.rings.max()) * members_there
                 rates[kind] = min(
-                    rates[kind], members_there * cables.rate / busiest(flows, cables.count, cables.mode)
+                    rates[kind], members_there * cables.rate / busiest(flows, cables.number, cables.mode)
                 )
     return GroupRates(
         rates["tensor"], rates["context"], rates["data"], rates["pipeline"], rates["expert_data"],
