@@ -41,7 +41,7 @@ class CellWorkload(NamedTuple):
     change: Change
     about: str
     network: str = ""  # its own; empty: those of NETWORKS
-    gpu: str = ""
+    gpu: str = "a100"
     profiles: str = ""
     draw: Draw | None = None  # of jobs, instead of a change
 
@@ -58,15 +58,15 @@ class Cell(NamedTuple):
     ) -> Scenario:
         """The run of a policy in this cell. A restart costs 1 s per GPU, or what is given for any gang."""
         chosen = find_workload(self.workload)
-        own = {"gpu": chosen.gpu, "profiles": chosen.profiles} if chosen.network else {}
         return Scenario(
-            **own,
             trace=str(prepared.trace),
             cluster=prepared.cluster,
             policy=policy,
             settings=dict(settings),
             seed=self.seed,
             network=self.network,
+            gpu=chosen.gpu,
+            profiles=chosen.profiles,
             mix=MIX,
             restart_s=flat_restart_s or 0.0,
             restart_per_gpu_s=1.0 if flat_restart_s is None else 0.0,
