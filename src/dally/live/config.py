@@ -11,6 +11,7 @@ from dally.errors import InputError
 from dally.input_file import read_text
 from dally.live.backends.registry import check_name
 from dally.live.private_folder import STORE, own_folder
+from dally.perf.measured_model import learning
 from dally.runs.world import World, WorldConfig
 from dally.toml import TomlFile
 
@@ -37,6 +38,7 @@ class Setup(WorldConfig):
                 world.profiles(self.usual_model, 1)
             except InputError as error:
                 raise InputError(f"gpu and usual_model: {error}") from None
+            world.speed = learning(world.speed, world.stand_ins())
         return world
 
 

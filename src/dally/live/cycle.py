@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dally.cluster.topology import Topology
 from dally.engine.cycle import cycle
 from dally.engine.log import EventLog
+from dally.live import job_progress
 from dally.live.backends.base import Backend, BackendError, Completes, Observed
 from dally.live.config import Setup
 from dally.live.facts import placement_of
@@ -84,6 +85,7 @@ class Scheduler:
         self.unschedulable = UnschedulableGpus(self.state, self.roster)
         self.orders = Orders(self.roster, self.unschedulable, dry_run)
         self.progress = ProgressReader()
+        self.progress.restore(store.fact(job_progress.ERRORS))
         self.overrides = read_overrides(store)
         self._held = set(self.overrides.of(HOLD))  # as of the latest cycle
         self._timers_s: dict[int, float] = {}  # as the policy has them
@@ -207,6 +209,8 @@ class Scheduler:
                 policy = self.state.policy
                 learnt = {"policy": type(policy).__qualname__, "knows": policy.save()}
                 self.store.keep(connection, recovery.LEARNT, learnt)
+                self.store.keep(connection, recovery.SPEEDS, self.state.speed.saved())
+                self.store.keep(connection, job_progress.ERRORS, self.progress.saved())
                 self._learnt_s = result.now
         self.overrides, self._held = overrides, set(overrides.of(HOLD))
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dally.live.backends.base import Backend, HasProgress, ProgressSource
 from dally.live.reconcile.roster import Roster
-from dally.model import FINISHED, REPORT, RUNNING, Event, Job
+from dally.model import FINISHED, MEASURE, NEVER, REPORT, RUNNING, Event, Job
 from dally.progress.line_progress import LineProgress
 from dally.progress.log_reader import EVERY_S, LogReader
 from dally.progress.report_file import Report, read_report
 from dally.progress.step_times import StepTimes
-from dally.progress.time_left import Left, RemainingTime, stage_of
+from dally.progress.time_left import Left, RemainingTime, pace_of, stage_of
 
+ERRORS: Final = "progress_errors"  # the fact under which errors of earlier estimates are kept
+MEASURED_SAMPLES: Final = 5  # of a place, before its time per step counts
+MEASURE_AGAIN_S: Final = 300.0
 REPORT_AGAIN: Final = 0.05  # a statement that changed by less is not worth another rank
 LEAST_S: Final = 1.0
 
@@ -33,6 +36,7 @@ class _Followed:
     def __init__(self) -> None:
         self.times = StepTimes()
         self.placed_s = -1.0
+        self.measured_s = NEVER  # seconds of work at this place, when its steps were last measured
         self.reported = False  # by itself: then its log does not count
         self.estimates: dict[int, tuple[float, float, Left, float]] = {}  # by stage: share, raw, stated, work done
 
@@ -40,9 +44,10 @@ class _Followed:
 class ProgressReader:
     """Reads what running jobs say, a little in each cycle, and lets the engine know how long they take."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, every_s: float = EVERY_S) -> None:
         self._clock = clock
-        self._reader = LogReader(clock)
+        self._every_s = every_s
+        self._reader = LogReader(clock, every_s)
         self._estimator = RemainingTime()
         self._followed: dict[str, _Followed] = {}
         self._rows: dict[str, list[LineProgress]] = {}  # read and not taken note of yet
@@ -61,7 +66,7 @@ class ProgressReader:
         for job_id, rows in self._reader.look().items():
             self._rows.setdefault(job_id, []).extend(rows)
         if self._clock() >= self._reports_due_s:
-            self._reports_due_s = self._clock() + EVERY_S / 2.0
+            self._reports_due_s = self._clock() + self._every_s / 2.0
             self._read_reports(sources)
 
     def _read_reports(self, sources: tuple[ProgressSource, ...]) -> None:
@@ -90,22 +95,35 @@ class ProgressReader:
     def _observe(self, job: Job, rows: list[LineProgress], now: float) -> list[Event]:
         followed = self._followed.setdefault(job.job_id, _Followed())
         if job.placed_s != followed.placed_s:
-            followed.placed_s = job.placed_s
+            followed.placed_s, followed.measured_s = job.placed_s, NEVER
             followed.times.moved(1.0 / job.rate if job.rate > 0.0 else 1.0)
         for row in rows:
             followed.times.observe(now - job.placed_s, row)
         times = followed.times
+        events = self._measure(job, followed, now)
         left, raw_s = self._estimator.left(times), self._estimator.raw_s(times)
         if left is None or raw_s is None or not times.total:
-            return []
+            return events
         share = times.done / times.total
         done_s = job.done_s(now)
         followed.estimates.setdefault(stage_of(share), (share, raw_s, left, now - job.placed_s))
         duration_s = max(LEAST_S, done_s + left.middle_s * job.rate)
         if job.reported_s > 0.0 and abs(duration_s / job.reported_s - 1.0) < REPORT_AGAIN:
-            return []
+            return events
         job.reported_s = duration_s
-        return [Event(REPORT, job)]
+        return [*events, Event(REPORT, job)]
+
+    def _measure(self, job: Job, followed: _Followed, now: float) -> list[Event]:
+        """How long a step takes at its present place, once that is known and every few minutes from then on."""
+        worked_s = now - job.placed_s
+        if followed.measured_s >= 0.0 and worked_s - followed.measured_s < MEASURE_AGAIN_S:
+            return []
+        latest = followed.times.segments[-1].since(followed.measured_s)
+        pace = pace_of(latest) if len(latest.samples) >= MEASURED_SAMPLES else None
+        if pace is None:
+            return []
+        followed.measured_s = worked_s
+        return [Event(MEASURE, job, step_s=pace.step_s)]
 
     def ended(self, job: Job, now: float) -> None:
         """The job ended: what was estimated at its last place is judged by that."""
@@ -114,6 +132,15 @@ class ProgressReader:
             return
         for share, raw_s, left, worked_s in followed.estimates.values():
             self._estimator.learn(share, raw_s, left, max(0.0, now - job.placed_s - worked_s))
+
+    def saved(self) -> dict[str, Any]:
+        """What a later daemon is to know of earlier estimates."""
+        return self._estimator.saved()
+
+    def restore(self, saved: dict[str, Any] | None) -> None:
+        """Go on with what `saved` gave."""
+        if saved is not None:
+            self._estimator.restore(saved)
 
     def of(self, job: Job, now: float) -> JobProgress | None:
         """How far the job is; None: it has not said anything."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -68,6 +69,13 @@ class SpeedModel:
     def model_of(self, job: Job) -> str:
         """What the job is taken to train."""
         return job.model
+
+    def saved(self) -> dict[str, Any]:
+        """What it has learnt, as plain values; empty: it does not learn."""
+        return {}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on with what `saved` gave."""
 
     def rescaled(self, share: float) -> list[Speed]:
         """Every link above the machine has that share of its bandwidth from now on: the new speeds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mypy_extensions import i64
 
@@ -123,6 +124,24 @@ class TypedSpeed(SpeedModel):
 
     def link_shares(self, job: Job) -> list[tuple[int, float]]:
         return self.inner.link_shares(job)
+
+    def forget(self, job: Job) -> None:
+        self.inner.forget(job)
+
+    def measured(self, job: Job, step_s: float) -> list[Speed]:
+        if job.allocation is None:
+            return []
+        factor = self.speeds.factor(job, self.type_of(job.allocation))  # as if on the fastest type
+        return [self._typed(speed) for speed in self.inner.measured(job, step_s * factor)]
+
+    def model_of(self, job: Job) -> str:
+        return self.inner.model_of(job)
+
+    def saved(self) -> dict[str, Any]:
+        return self.inner.saved()
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        self.inner.restore(saved)
 
     def _typed(self, speed: Speed) -> Speed:
         """With its compute stretched: of an iteration, `comm_rate` is exchange and the rest computing."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import log
-from typing import Final
+from typing import Any, Final
 
 from mypy_extensions import i64
 
 from dally.cluster.links import Network
+from dally.errors import InputError
 from dally.model import Job, Profile
 from dally.perf.base import Speed, SpeedModel
 from dally.perf.gang import closest_placement, placement_at
@@ -73,6 +74,7 @@ class MeasuredModel(NetworkModel):
         self._levels: dict[int, Levels] = {}  # by GPUs
         self._held: dict[int, str] = {}  # what running jobs are taken for, by index
         self._taken: dict[int, tuple[float, str]] = {}  # what others were, and how much was learnt by then
+        self._known: dict[str, bool] = {}  # whether what jobs say they train has a profile
 
     def __reduce__(self) -> tuple[object, ...]:
         _, blank, state = NetworkModel.__reduce__(self)
@@ -91,7 +93,7 @@ class MeasuredModel(NetworkModel):
     def model_of(self, job: Job) -> str:
         if self.usual:
             return self.usual
-        if not self.hidden and job.spec.model == job.model:
+        if self.names_its_model(job):
             return job.model
         index = int(job.index)
         held = self._held.get(index)
@@ -139,8 +141,25 @@ class MeasuredModel(NetworkModel):
         self._held.pop(int(job.index), None)
         return result
 
+    def names_its_model(self, job: Job) -> bool:
+        """Whether the job says what it trains, there is a profile of that, and it counts."""
+        name = job.spec.model
+        if self.hidden or not name:
+            return False
+        known = self._known.get(name)
+        if known is None:
+            try:
+                self.kind_of(name, job.gpus)
+                known = True
+            except InputError:
+                known = False
+            self._known[name] = known
+        return known
+
     def forget(self, job: Job) -> None:
         self._taken.pop(int(job.index), None)
+        if self.names_its_model(job) and job.model in self.models:
+            self.weights.state(job, self.models.index(job.model))
         self.weights.forget(job)
 
     def rescaled(self, share: float) -> list[Speed]:
@@ -156,11 +175,18 @@ class MeasuredModel(NetworkModel):
             return 1.0
         return 1.0 / self._on_one_machine(job, allocation).rate
 
+    def saved(self) -> dict[str, Any]:
+        return {"models": self.models, **self.weights.saved()}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        if saved.get("models") == self.models:  # of another catalogue it says nothing
+            self.weights.restore(saved)
+
     def measured(self, job: Job, step_s: float) -> list[Speed]:
         allocation = job.allocation
         if self.usual or allocation is None or job.gpus == 1 or not step_s > 0.0:
             return []
-        if not self.hidden and job.spec.model == job.model:
+        if self.names_its_model(job):
             return []
         levels = self.levels(job)
         by_group = [log(self.slowdown_as(job, allocation, self.models[place])) for place in levels.models]
@@ -178,3 +204,12 @@ class MeasuredModel(NetworkModel):
         if not any(speed.job is job for speed in changed):
             changed.append(Speed(job, job.rate, job.comm_rate))
         return changed
+
+
+def learning(speed: SpeedModel, models: list[str]) -> SpeedModel:
+    """The same speeds, and what jobs are like that do not say what they train is learnt from their steps."""
+    if not isinstance(speed, NetworkModel):
+        return speed
+    assert speed.profiles is not None
+    whole, quiet, share = speed.networks()
+    return MeasuredModel(whole, quiet, speed.profiles, speed.sharing_now(), share, models)

@@ -7,7 +7,7 @@ per step at the closest placement are not known, so only their ratios count, and
 from __future__ import annotations
 
 from math import exp, log
-from typing import Final
+from typing import Any, Final
 
 from mypy_extensions import i64
 
@@ -16,8 +16,9 @@ from dally.pickles import picklable
 
 ERROR: Final = 0.07  # of ln seconds per step: of the measurement, the speed model and its neighbours
 MOST_OFF: Final = 6.0  # such errors; a step that is off by more says no more against a model
-ALIKE: Final = 0.1  # by which the steps of jobs of one name and size differ, likewise
-PRIOR_JOBS: Final = 4.0  # that the wider class counts for in a narrower one
+ALIKE: Final = 0.05  # by which the steps of jobs of one name and size differ, likewise
+PRIOR_JOBS: Final = 4.0  # that the wider class counts for in a narrower one,
+NAMED_PRIOR_JOBS: Final = 0.3  # and in the class of a name, whose jobs are mostly the same again
 LEAST_GAIN: Final = 1e-3  # of information; a job that taught less does not count
 
 
@@ -90,12 +91,13 @@ class ModelWeights:
     def prior(self, chain: list[str]) -> list[float]:
         """What jobs of these classes are like as far as others show."""
         weights = [1.0 / float(self.models)] * int(self.models)
-        for name in chain:
-            seen = self.classes.get(name)
+        for depth in range(len(chain)):
+            seen = self.classes.get(chain[depth])
             if seen is not None and seen.total > 0.0:
-                whole = seen.total + PRIOR_JOBS
+                jobs = NAMED_PRIOR_JOBS if depth == 3 else PRIOR_JOBS
+                whole = seen.total + jobs
                 for place in range(len(weights)):
-                    weights[place] = (seen.counts[place] + PRIOR_JOBS * weights[place]) / whole
+                    weights[place] = (seen.counts[place] + jobs * weights[place]) / whole
         return weights
 
     def of(self, job: Job) -> list[float]:
@@ -135,6 +137,32 @@ class ModelWeights:
         seen.jobs += 1
         for place in range(len(seen.steps)):
             seen.steps[place] += evidence.mean(place)
+
+    def saved(self) -> dict[str, Any]:
+        """All classes as plain values, without what jobs taught that are still there: they teach it again."""
+        left = {name: [*seen.counts] for name, seen in self.classes.items()}
+        totals = {name: seen.total for name, seen in self.classes.items()}
+        for evidence in self.evidence.values():
+            for name in evidence.chain if evidence.gain > 0.0 else []:
+                totals[name] -= evidence.gain
+                for place in range(len(evidence.weights)):
+                    left[name][place] -= evidence.gain * evidence.weights[place]
+        return {
+            "classes": {
+                name: {"counts": left[name], "total": totals[name], "steps": seen.steps, "jobs": int(seen.jobs)}
+                for name, seen in self.classes.items()
+            }
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on with what `saved` gave."""
+        for name, row in saved["classes"].items():
+            seen = self._class(name)
+            seen.counts = [max(0.0, float(count)) for count in row["counts"]]
+            seen.total = sum(seen.counts)
+            seen.steps = [float(value) for value in row["steps"]]
+            seen.jobs = int(row["jobs"])
+            self.learnt += seen.total if name == "" else 0.0
 
     def _bounded(self, evidence: StepEvidence, place: i64, error: float) -> float:
         """No single measurement speaks for or against a model beyond measure."""

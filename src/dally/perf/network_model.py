@@ -178,6 +178,10 @@ class NetworkModel(SpeedModel):
         """The network, the same without background load, and the share of the links' bandwidth that is there."""
         return self._whole, self._quiet, self._share
 
+    def sharing_now(self) -> str:
+        """How jobs share links."""
+        return self._contention.sharing()
+
     def sharing(self, sharing: str) -> str:
         """How jobs share links if their policy says `sharing`."""
         return NO_CONTENTION if self._contention.sharing() == NO_CONTENTION else sharing  # the run's comes first

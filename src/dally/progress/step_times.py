@@ -26,6 +26,12 @@ class Segment:
         if len(self.samples) > MOST_SAMPLES:
             self.samples = [*self.samples[:-1:2], self.samples[-1]]
 
+    def since(self, worked_s: float) -> Segment:
+        """Its samples from that moment on."""
+        result = Segment(self.slowdown)
+        result.samples = [sample for sample in self.samples if sample[0] >= worked_s]
+        return result
+
 
 class StepTimes:
     """One job's training so far."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import exp, log
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from dally.progress.step_times import Segment, StepTimes
 
@@ -112,6 +112,17 @@ class RemainingTime:
             self._level[stage] = min(0.6, max(0.01, level))
         errors.append(log(max(true_s, 1e-3 * raw_s) / raw_s))
         del errors[:-LATEST]
+
+    def saved(self) -> dict[str, Any]:
+        """The errors of earlier estimates as plain values."""
+        return {"errors": self._errors, "level": self._level}
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Go on with what `saved` gave; of other stages it says nothing."""
+        errors, level = saved["errors"], saved["level"]
+        if len(errors) == len(level) == len(self._errors):
+            self._errors = [[float(error) for error in stage] for stage in errors]
+            self._level = [float(value) for value in level]
 
 
 def stage_of(share_done: float) -> int:

@@ -17,6 +17,7 @@ from dally.live.store.log_rows import REPLACED, UNKNOWN, end_row, ended_row, obs
 from dally.model import CANCEL, CANCELLED, FINISH, FINISHED, INFINITY, NEVER, RUNNING, STATUS_NAMES, Allocation, Job
 
 LEARNT: Final = "learnt"  # the fact under which a policy's knowledge is kept
+SPEEDS: Final = "speeds"  # what was learnt of jobs' sensitivity to the network
 CONSENT: Final = "waits_from_s"  # since when waiting pays for lost work
 
 
@@ -28,6 +29,9 @@ def restore(store: Store, state: State, roster: Roster, overrides: Overrides, no
     learnt = store.fact(LEARNT)
     if learnt is not None and learnt.get("policy") == type(state.policy).__qualname__:
         state.policy.load(learnt["knows"])
+    speeds = store.fact(SPEEDS)
+    if speeds:
+        state.speed.restore(speeds)
     if state.consent is not None:
         state.consent.waits_from_s = store.fact(CONSENT) or NEVER
     gpus = int(roster.topology.total_gpus())
