@@ -45,6 +45,23 @@ class HiddenModel(SpeedModel):
         self.believed.rescaled(share)
         return self.true.rescaled(share)
 
+    def slowed(self, machine: i64, factor: float, jobs: list[Job]) -> list[Speed]:
+        self.believed.slowed(machine, factor, jobs)
+        return self.true.slowed(machine, factor, jobs)
+
+    def narrowed(self, link: i64, share: float) -> list[Speed]:
+        self.believed.narrowed(link, share)
+        return self.true.narrowed(link, share)
+
+    def slow_factor(self, machine: i64) -> float:
+        return self.true.slow_factor(machine)
+
+    def link_share(self, link: i64) -> float:
+        return self.true.link_share(link)
+
+    def link_shares(self, job: Job) -> list[tuple[int, float]]:
+        return self.true.link_shares(job)
+
     def link_loads(self) -> list[LinkLoad]:
         return self.true.link_loads()
 

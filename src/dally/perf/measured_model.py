@@ -88,6 +88,9 @@ class MeasuredModel(NetworkModel):
             self.models, self.usual, self.hidden,
         )  # fmt: skip
         result.weights = self.weights
+        result._slow = dict(self._slow)
+        result._narrow = dict(self._narrow)
+        result._connect()
         return result
 
     def model_of(self, job: Job) -> str:
