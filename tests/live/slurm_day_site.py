@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -34,6 +34,7 @@ class SlurmDaySite(SlurmSite):
     features = ((1, 8, "a100", "ib,fast"), (9, 12, "a100", "ib"), (13, 16, "v100", "eth"))
     cpus = 32
     licences = 4
+    fewer: Mapping[str, int] = {}
 
     def _conf(self) -> str:
         lines = super()._conf().splitlines(keepends=True)

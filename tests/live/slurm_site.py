@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from tests.live.slurm_accounting import AccountedSlurm
@@ -19,10 +19,11 @@ def missing_for_a_site() -> list[str]:
 
 
 class SlurmSite(AccountedSlurm):
-    """Eight nodes of four GPUs, 16 CPUs and 64 GB in two racks.
+    """Eight nodes of 16 CPUs and 64 GB in two racks.
 
-    n01 to n06 have A100s and are the partition `gpu`, n07 and n08 have V100s and are `old`; `short` is all of them
-    for half an hour. n01 to n04 have the features `ib` and `fast`, n05 and n06 `ib`, n07 and n08 `eth`.
+    n01 to n06 have four A100s each and are the partition `gpu`, n07 and n08 have two V100s each and are `old`;
+    `short` is all of them for half an hour. n01 to n04 have the features `ib` and `fast`, n05 and n06 `ib`, n07 and
+    n08 `eth`.
     """
 
     reservations: tuple[tuple[str, ...], ...] = (
@@ -36,19 +37,26 @@ class SlurmSite(AccountedSlurm):
     )  # fmt: skip
     cpus = 16
     licences = 2
+    fewer: Mapping[str, int] = {"v100": 2}  # GPUs of a node, by type, where they are not `gpus`
 
     def gres_lines(self) -> str:
         """gres.conf."""
-        devices = self.devices()
-        return "".join(f"NodeName={nodes} Name=gpu Type={kind} File={devices}\n" for nodes, kind in self.types)
+        every = self.devices().partition("[")[0]
+        return "".join(
+            f"NodeName={nodes} Name=gpu Type={kind} File={every}[0-{self._gpus_of(kind) - 1}]\n"
+            for nodes, kind in self.types
+        )
+
+    def _gpus_of(self, kind: str) -> int:
+        return self.fewer.get(kind, self.gpus)
 
     def node_lines(self) -> str:
         """Nodes, partitions and licences in slurm.conf."""
         first = int(self.ports()[1:].split("-")[0])
         nodes = "".join(
             f"NodeName=n[{low:02d}-{high:02d}] NodeAddr=127.0.0.1 Port=[{first + low - 1}-{first + high - 1}] "
-            f"CPUs={self.cpus} RealMemory=64000 TmpDisk=1000 Gres=gpu:{kind}:{self.gpus} Feature={features} "
-            "State=UNKNOWN\n"
+            f"CPUs={self.cpus} RealMemory=64000 TmpDisk=1000 Gres=gpu:{kind}:{self._gpus_of(kind)} "
+            f"Feature={features} State=UNKNOWN\n"
             for low, high, kind, features in self.features
         )
         (gpu, _), (old, _) = self.types

@@ -314,7 +314,7 @@ def test_shapes(asked: dict[str, Any], placement: dict[str, int], words: str) ->
         ({"node_count": 4, "max_nodes": 4, "tres_per_node": "gres:gpu:4", "tres_req_str": "cpu=1,node=2"},
          {"a": 4, "b": 4}, "NumNodes=2-2"),  # of -N2-4 Slurm shows 4
         (TOTAL, {"a": 8}, ""),
-        (TOTAL, {"a": 4, "b": 4}, "NumNodes=2-2 TresPerNode=gres:gpu:a100:4"),
+        (TOTAL, {"a": 4, "b": 4}, "NumNodes=2-2 TresPerNode=gres:gpu:a100:4 TresPerJob="),
         (TOTAL, {"a": 5, "b": 3}, "NumNodes=2-2"),
         ({**TOTAL, "node_count": 2, "max_nodes": 4}, {"a": 3, "b": 3, "c": 2}, "NumNodes=3-3"),
         ({"tres_per_node": "", "tres_per_task": "gres:gpu:2", "tasks": 4}, {"a": 4, "b": 4},
@@ -323,6 +323,10 @@ def test_shapes(asked: dict[str, Any], placement: dict[str, int], words: str) ->
         # Once we have changed it, an earlier start may have left something else.
         ({**TOTAL, "admin_comment": KEPT, "node_count": 2, "tres_per_node": "gres:gpu:4"}, {"a": 8},
          "NumNodes=1-1 NumTasks=1 TresPerNode="),
+        ({**TOTAL, "admin_comment": KEPT, "node_count": 2, "tres_per_node": "gres:gpu:4", "tres_per_job": ""},
+         {"a": 8}, "NumNodes=1-1 NumTasks=1 TresPerNode= TresPerJob=gres:gpu:a100:8"),
+        ({"node_count": 2, "max_nodes": 2, "tres_per_node": "gres:gpu:3", "tres_per_job": "gres:gpu:6"},
+         {"a": 3, "b": 3}, "TresPerJob="),
     ],
 )  # fmt: skip
 def test_a_job_keeps_its_shape(asked: dict[str, Any], placement: dict[str, int], words: str) -> None:

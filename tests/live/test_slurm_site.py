@@ -65,6 +65,7 @@ def row_of(site: SlurmSite, job_id: str) -> dict[str, Any]:
         ("--gres=gpu:1 --switches=1", "switches"),
         ("--gres=gpu:1 --contiguous", "contiguous"),
         ("--gres=gpu:1 --tmp=1", "tmp"),
+        ("--gres=gpu:1 --prefer=eth -p short", "prefer"),
         ("--gres=gpu:1 -N2 -C [ib*1&fast*1]", "features"),
         ("--gres=gpu:1 : --gres=gpu:1", "het"),
     ],
@@ -78,7 +79,7 @@ def test_plugin_and_daemon_leave_the_same_jobs_alone(dally_site: SlurmSite, opti
     assert (read_mark(comment) is not None) == (name == OURS)
     held = number(row["priority"]) == 0 and "PENDING" in row["job_state"]
     assert held == (name == OURS or "-H" in options), row["state_reason"]
-    shown_by_slurm = name not in ("switches",)  # squeue does not show these
+    shown_by_slurm = name not in ("switches", "prefer")  # squeue does not show these
     assert left_alone(row) == (name if shown_by_slurm else OURS)
     found = SlurmBackend(conf=str(dally_site.conf)).survey()
     assert [job.job_id for job in found.left] == ([] if name == OURS else left_ids(dally_site, job_id))

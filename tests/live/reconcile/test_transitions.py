@@ -131,8 +131,8 @@ EXAMPLES = [
     Example("waits", "waiting", base.QUEUED, order(STOP)),
     Example("waits", "waiting", base.QUEUED, order(KEEP, retry_s=NOW + 9.0)),
     # It is on its way.
-    Example("start-too-late", "running", base.STARTING, order(RUN, HERE, decided_s=LONG_AGO), after=STOP,
-            events=("start_failed",), reason="did not start within 120 s"),
+    Example("start-too-late", "running", base.STARTING, order(RUN, HERE, decided_s=LONG_AGO), after=BLOCKED,
+            events=("start_failed", "hold"), reason="did not start within 120 s"),
     Example("starting", "running", base.STARTING, order(RUN, HERE), after=RUN),
     Example("undone-starting", "waiting", base.STARTING, order(RUN, HERE), after=STOP),
     Example("calling-back", "waiting", base.STARTING, order(STOP), after=STOP),

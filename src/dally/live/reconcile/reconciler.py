@@ -36,6 +36,7 @@ from dally.model import (
 
 MOST_ATTEMPTS: Final = 3  # the backend is sent one start before that is given up
 START_WITHIN_S: Final = 120.0  # of the wall clock, since it was last sent; so long it may refuse to stop a job, too
+LATE: Final = f"the backend did not start it within {START_WITHIN_S:g} s"
 KEEP_FOR: Final = 5.0  # times that: a job that it would not stop is left alone
 RETRY_S: Final = 5.0  # of the wall clock: a blocked job is tried again, each time after twice as long,
 LONGEST_RETRY_S: Final = 600.0  # and at least so often
@@ -293,7 +294,7 @@ class Reconciler:
             blocks = _order(case).blocks + 1
             wait_s = min(LONGEST_RETRY_S, RETRY_S * 2.0 ** min(blocks - 1, 10)) * self._speed
             roster.orders[job_id] = PendingOrder(
-                job_id, BLOCKED, self.now, answer=case.seen.reason, blocks=blocks, retry_s=self.now + wait_s
+                job_id, BLOCKED, self.now, answer=case.seen.reason or LATE, blocks=blocks, retry_s=self.now + wait_s
             )
 
     def _retry_blocked(self) -> None:

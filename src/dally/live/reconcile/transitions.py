@@ -134,8 +134,9 @@ JOBS: Final = (
     Row("released", "*", "queued", "held", events=("release",), order=DROP, meaning="It may start again."),
     Row("waits", "*", "queued|held|blocked", "waiting|held", order=DROP, meaning="It waits, as decided."),
     # It is on its way.
-    Row("start-too-late", "run", "starting", "running", "is_late", ("start_failed",), STOP,
-        "did not start within {seconds:g} s", meaning="The backend took the start and did not carry it out."),
+    Row("start-too-late", "run", "starting", "running", "is_late", ("start_failed", "hold"), BLOCK,
+        "did not start within {seconds:g} s", meaning="The backend took the start and did not carry it out: the "
+        "job is called back, its GPUs are free, and it is tried again later."),
     Row("starting", "run", "starting", "running", meaning="The backend starts it."),
     Row("undone-starting", "run", "starting", "waiting|held", "is_managed", order=STOP,
         meaning="The engine gave its GPUs away while it started: it is called back."),

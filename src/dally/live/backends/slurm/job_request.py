@@ -35,6 +35,24 @@ class GpuRequest(NamedTuple):
     nodes_max: int
 
 
+class MachineRequest(NamedTuple):
+    """On which machines a job is to run, as a JobSpec has it."""
+
+    partition: str
+    gpu_type: str
+    features: str
+    include: str
+    exclude: str
+
+
+def machine_request(record: JobRecord, original: Mapping[str, str] | None = None) -> MachineRequest:
+    """As its user asks."""
+    row, came = record.row, original if original is not None else original_of(record)
+    return MachineRequest(
+        came["partition"], gpu_kind(row), text_of(row, "features"), came["nodelist"], text_of(row, "excluded_nodes")
+    )
+
+
 def gpu_request(record: JobRecord, machine_gpus: int, original: Mapping[str, str] | None = None) -> GpuRequest:
     """As its user asks; `machine_gpus`: of a machine that it takes whole."""
     came = original if original is not None else original_of(record)
@@ -66,6 +84,9 @@ def unmodelled_shape(record: JobRecord, machine_gpus: int) -> str:
     gpus, group, per_node, least, most = gpu_request(record, machine_gpus, original)
     if original["nodelist"] and len(expand_list(original["nodelist"])) < least:
         return "nodelist"
+    by_tasks = gpus_in(original["pertask"]) * (number_in(original, "taskspernode") or 0)
+    if by_tasks and not per_node:  # Slurm gives the last node as many as the others
+        return "uneven"
     shape = shape_of(gpus, group, per_node, least, most, machine_gpus)
     if shape is None:
         return "uneven"
@@ -92,24 +113,26 @@ def spec_of(record: JobRecord, facts: JobSpec, machine_gpus: int) -> JobSpec:
         group = facts.group if facts.group > 1 else request.group
         request = GpuRequest(request.gpus, group if request.gpus % group == 0 else 1, 0, 0, 0)
     minutes = number(row.get("time_limit"))
+    where = machine_request(record, original)
     spec = replace(
-        facts, gpus=request.gpus, group=_group(request, facts),
+        facts, gpus=request.gpus, group=_group(request, facts, where, machine_gpus),
         gpus_per_node=request.per_node, nodes_min=request.nodes_min, nodes_max=request.nodes_max,
-        gpu_type=gpu_kind(row),
         name=text_of(row, "name"), user=text_of(row, "user_name"), account=text_of(row, "account"),
-        partition=original["partition"], qos=text_of(row, "qos"), limit_s=minutes * 60.0 if minutes else None,
-        features=text_of(row, "features"), include=original["nodelist"], exclude=text_of(row, "excluded_nodes"),
+        qos=text_of(row, "qos"), limit_s=minutes * 60.0 if minutes else None,
         reservation=text_of(row, "resv_name"), licences=licences_in(text_of(row, "licenses")),
-        exclusive=record.whole_machines,
+        exclusive=record.whole_machines, **where._asdict(),
     )  # fmt: skip
     return replace(spec, **_cpus_and_memory(record, original, request))
 
 
-def _group(request: GpuRequest, facts: JobSpec) -> int:
+def _group(request: GpuRequest, facts: JobSpec, where: MachineRequest, machine_gpus: int) -> int:
     """GPUs that share a machine: as the job's shape has it, or as stated where that leaves it open."""
-    if request.per_node or request.gpus % facts.group:
+    if request.per_node or request.gpus % facts.group or facts.group <= request.group:
         return request.group
-    return max(request.group, facts.group)
+    named = len(expand_list(where.include)) if where.include else 0
+    least, most = max(request.nodes_min, named), named or request.nodes_max
+    fits = shape_of(request.gpus, facts.group, 0, least, most, machine_gpus) is not None
+    return facts.group if fits else request.group
 
 
 def _cpus_and_memory(record: JobRecord, original: Mapping[str, str], request: GpuRequest) -> dict[str, Any]:

@@ -6,7 +6,7 @@ of nodes open is that set, and only a job that permits any shape (`#DALLY shape=
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from dally.live.backends.base import Placement
@@ -71,17 +71,30 @@ def _same_shape(record: JobRecord, original: Mapping[str, str], placement: Place
         parts.append(f"NumNodes={count}-{count}")
     if changed:
         parts += [f"NumTasks={max(number_in(original, 'tasks') or 1, count)}"]
-    if gpus_in(original["pernode"]) or record.whole_machines:
+    if record.whole_machines:
         return parts
     each = next(iter(placement.values()))
-    if even and count > 1 and original["perjob"]:
-        parts.append(f"TresPerNode=gres:{_gpu(record)}:{each}")
-    elif changed and text_of(record.row, "tres_per_node"):
-        parts.append("TresPerNode=")
+    parts += _gpus_in_same_shape(record, original, each if even and count > 1 else 0, changed)
     per_task = gpus_in(original["pertask"])
-    if per_task and count > 1 and even and not original["perjob"]:
+    if per_task and count > 1 and even and not (original["perjob"] or gpus_in(original["pernode"])):
         parts.append(f"TasksPerNode={each // per_task}")
     return parts
+
+
+def _gpus_in_same_shape(record: JobRecord, original: Mapping[str, str], each: int, changed: bool) -> Iterator[str]:
+    """By node or in all, not both: Slurm 22.05 starts no job that asks for three a node and six in all.
+
+    `each`: on every node of several; 0: there is one node, or they differ.
+    """
+    in_all = original["perjob"]
+    by_node = bool(gpus_in(original["pernode"]))
+    if not by_node and each and in_all:
+        yield f"TresPerNode=gres:{_gpu(record)}:{each}"
+    elif not by_node and changed and text_of(record.row, "tres_per_node"):
+        yield "TresPerNode="
+    desired = "" if by_node or each else in_all
+    if in_all and desired != text_of(record.row, "tres_per_job"):
+        yield f"TresPerJob={desired}"
 
 
 def _any_shape(record: JobRecord, shape: Shape, placement: Placement) -> list[str]:

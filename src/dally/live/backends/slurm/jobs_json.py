@@ -21,7 +21,7 @@ from dally.live.backends.slurm.job_record import (
     placement_in,
     text_of,
 )
-from dally.live.backends.slurm.job_request import spec_of, unmodelled_shape
+from dally.live.backends.slurm.job_request import machine_request, spec_of, unmodelled_shape
 from dally.live.backends.slurm.left_alone import OTHER_PARTITION, left_alone, left_note, why_left_alone
 from dally.live.backends.slurm.original import original_of
 from dally.live.backends.slurm.partition_choice import PartitionChoice
@@ -45,7 +45,7 @@ class JobReader:
     """Turns records into jobs of the contract."""
 
     def __init__(self, partitions: frozenset[str], machine_gpus: int, simulate_hold: bool = False) -> None:
-        """`machine_gpus`: of the largest machine, as long as that is so. No partitions: all of them.
+        """`machine_gpus`: of the largest machine, where a job's own are not known. No partitions: all of them.
 
         `simulate_hold`: jobs without our mark count as if they had come with it, and held.
         """
@@ -66,7 +66,7 @@ class JobReader:
         placement = {} if state in base.ENDED or record.pending else placement_in(record.row)
         if record.paused and not placement:
             state = base.STOPPING  # it was paused to be requeued, and has left
-        spec = spec_of(record, facts, self.machine_gpus)
+        spec = spec_of(record, facts, self._machine_gpus(record))
         held = sum(placement.values())
         shrunk = state == base.RUNNING and held < spec.gpus  # it lost a node, and was submitted with --no-kill
         if placement and (shrunk or number_in(record.mark, "gpus") is None):
@@ -85,7 +85,11 @@ class JobReader:
         """The name of what Dally does not model of the job; empty: nothing."""
         if self._partitions and not self._partitions.issuperset(original_of(record)["partition"].split(",")):
             return OTHER_PARTITION
-        return left_alone(record.row) or unmodelled_shape(record, self.machine_gpus)
+        return left_alone(record.row) or unmodelled_shape(record, self._machine_gpus(record))
+
+    def _machine_gpus(self, record: JobRecord) -> int:
+        """Of the largest machine that the job may use, as far as known."""
+        return self.partitions.largest(machine_request(record)) or self.machine_gpus
 
     def _rests(self, record: JobRecord) -> bool:
         """It was requeued a moment ago, by our own clock that never jumps."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,16 +15,23 @@ from dally.live.backends.slurm.job_record import number
 DOWN = frozenset(("DOWN", "ERROR", "UNKNOWN", "FUTURE", "INVALID", "INVALID_REG", "POWERED_DOWN_FAILED"))
 TAKES_NO_JOBS = frozenset(
     (
-        "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "NOT_RESPONDING", "MAINTENANCE", "MAINT", "REBOOT",
-        "REBOOT_REQUESTED", "REBOOT_ISSUED", "POWERING_DOWN",
+        "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "NOT_RESPONDING", "REBOOT", "REBOOT_REQUESTED",
+        "REBOOT_ISSUED", "POWERING_DOWN",
     )
 )  # fmt: skip
+MAINTAINED = frozenset(("MAINTENANCE", "MAINT"))  # by a reservation: jobs that name it may run there
 
 
 def machines_of(
-    rows: Iterable[dict[str, Any]], partitions: frozenset[str], counts_memory: bool = False
+    rows: Iterable[dict[str, Any]],
+    partitions: frozenset[str],
+    counts_memory: bool = False,
+    reserved: Container[str] = (),
 ) -> list[ObservedMachine]:
-    """Nodes with GPUs in any of the partitions, all if none is named, in Slurm's order."""
+    """Nodes with GPUs in any of the partitions, all if none is named, in Slurm's order.
+
+    `reserved`: nodes of a reservation that is known. Others of which Slurm says that they are maintained drain.
+    """
     result: list[ObservedMachine] = []
     for row in rows:
         if partitions and not partitions.intersection(row.get("partitions") or ()):
@@ -34,14 +41,15 @@ def machines_of(
         except ValueError as error:
             raise BackendError(f"node {row.get('name')}: {error}") from None
         if gpus:
-            result.append(_machine(row, gpus, counts_memory))
+            result.append(_machine(row, gpus, counts_memory, reserved))
     return result
 
 
-def _machine(row: dict[str, Any], gpus: int, counts_memory: bool) -> ObservedMachine:
+def _machine(row: dict[str, Any], gpus: int, counts_memory: bool, reserved: Container[str]) -> ObservedMachine:
     memory = number(row.get("real_memory")) - number(row.get("specialized_memory"))
     return ObservedMachine(
-        str(row["name"]), gpus, _state(row), str(row.get("reason") or ""), gres_type(str(row.get("gres") or "")),
+        str(row["name"]), gpus, _state(row, reserved), str(row.get("reason") or ""),
+        gres_type(str(row.get("gres") or "")),
         cpus=float(number(row.get("effective_cpus")) or number(row.get("cpus"))) or None,
         memory_mb=float(memory) if counts_memory and memory > 0 else None,
         features=frozenset(_features(row)),
@@ -99,10 +107,11 @@ def cluster_shape(
     )
 
 
-def _state(row: dict[str, Any]) -> str:
+def _state(row: dict[str, Any], reserved: Container[str]) -> str:
     states = row.get("state")
     parts = {str(token).upper().strip("*") for token in (states if isinstance(states, list) else [states])}
     parts |= {str(token).upper() for token in row.get("state_flags") or ()}
     if parts & DOWN:
         return base.DOWN
-    return base.DRAINING if parts & TAKES_NO_JOBS else base.UP
+    closed = parts & TAKES_NO_JOBS or (parts & MAINTAINED and row["name"] not in reserved)
+    return base.DRAINING if closed else base.UP

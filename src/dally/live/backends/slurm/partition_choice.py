@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,7 @@ from dally.errors import InputError
 from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import ObservedMachine, ObservedReservation
+from dally.live.backends.slurm.job_request import MachineRequest
 from dally.live.backends.slurm.shown_limits import lines_of
 
 ANY_USER: Final = ("", "ALL")
@@ -83,6 +84,7 @@ class PartitionChoice:
         self.free_gpus: Mapping[str, int] = {}  # by machine
         self.reservations: Sequence[ObservedReservation] = ()
         self._shown = ""
+        self._largest: dict[MachineRequest, int] = {}
 
     def update(
         self, shown: str, machines: Iterable[ObservedMachine], reservations: Sequence[ObservedReservation]
@@ -92,6 +94,20 @@ class PartitionChoice:
             self._shown, self.rules = shown, rules_of(shown)
         self.machines = {machine.name: machine for machine in machines}
         self.reservations = reservations
+        self._largest.clear()
+
+    def largest(self, request: MachineRequest) -> int:
+        """GPUs of the largest machine that a job may use; 0: none is known."""
+        if request not in self._largest:
+            members = [self.members[name] for name in request.partition.split(",") if name in self.members]
+            names = frozenset().union(*members) if members else self.machines
+            named = set(expand_list(request.include)) if request.include else None
+            spec = JobSpec(1, **request._asdict())
+            gpus = [
+                self.machines[name].gpus for name in self._permitted(names, spec) if named is None or name in named
+            ]
+            self._largest[request] = max(gpus, default=0)
+        return self._largest[request]
 
     def allowed(self, spec: JobSpec) -> frozenset[str] | None:
         """The machines on which the job may run; None: all."""
@@ -101,7 +117,12 @@ class PartitionChoice:
         result: frozenset[str] = frozenset().union(*sets)
         if result not in sets and not _is_on_one_machine(spec):
             result = self._one_of(sets, spec)
+        if spec.exclusive:  # it was counted as all GPUs of the largest
+            result = frozenset(name for name in result if self._has(name, spec.gpus_per_node))
         return None if result == frozenset().union(*self.members.values()) else result
+
+    def _has(self, name: str, gpus: int) -> bool:
+        return name in self.machines and self.machines[name].gpus == gpus
 
     def setting(self, spec: JobSpec, placement: Iterable[str]) -> tuple[str, ...]:
         """For `scontrol update`: the one of several that is to have the job, as Slurm 22.05 tries the first alone.
@@ -126,20 +147,23 @@ class PartitionChoice:
 
     def _gpus(self, names: Iterable[str], spec: JobSpec, now: bool) -> dict[str, int]:
         """GPUs that the job could have on each of these machines; not `now`: if they were empty."""
+        reserved = self._reserved(spec) if now else set()
+        permitted = (name for name in self._permitted(names, spec) if name not in reserved)
+        return {name: self._on(self.machines[name], spec, now) for name in permitted}
+
+    def _permitted(self, names: Iterable[str], spec: JobSpec) -> Iterator[str]:
+        """Those of these machines that it does not exclude, with its features and type."""
         excluded = set(expand_list(spec.exclude)) if spec.exclude else set()
         try:
             test = feature_test(spec.features) if spec.features else None
         except InputError:  # Slurm's to refuse
             test = None
-        reserved = self._reserved(spec) if now else set()
-        result = {}
         for name in names:
             machine = self.machines.get(name)
-            if machine is None or name in excluded or name in reserved:
+            if machine is None or name in excluded or spec.gpu_type not in ("", machine.gpu_type):
                 continue
-            if (test is None or test(machine.features)) and spec.gpu_type in ("", machine.gpu_type):
-                result[name] = self._on(machine, spec, now)
-        return result
+            if test is None or test(machine.features):
+                yield name
 
     def _on(self, machine: ObservedMachine, spec: JobSpec, now: bool) -> int:
         """By its GPUs, CPUs and memory."""

@@ -6,7 +6,7 @@ import calendar
 import math
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from dally.cluster.formats.hostlist import expand_list
@@ -17,6 +17,7 @@ LEASE: Final = "dally_lease_"  # how our own reservations begin: see lease.py
 SHOW: Final = ("scontrol", "-o", "show")
 EVERY_S: Final = 10.0  # they are looked at,
 AGAIN_S: Final = 30.0  # and after a look in vain
+NEAR_S: Final = 300.0  # so far may the clocks differ
 _FIELD = re.compile(r"(?<!\S)(\w+)=(\S*)")
 
 
@@ -47,6 +48,15 @@ class ShownLimits:
         """Of these machines, without our own."""
         return reservations_of(self._shown[0], machines) if self._shown is not None else ()
 
+    def reserved_nodes(self) -> frozenset[str]:
+        """Of reservations that are in force, or were or will be a moment ago or from now."""
+        if self._shown is None:
+            return frozenset()
+        now_s = time.time()
+        rows = lines_of(self._shown[0])
+        near = (row for row in rows if _begins_s(row) - NEAR_S < now_s < _ends_s(row) + NEAR_S and row.get("Nodes"))
+        return frozenset(name for row in near for name in expand_list(row["Nodes"]))
+
     def licences(self, jobs: Iterable[ObservedJob]) -> dict[str, float]:
         """What our jobs may have of each."""
         return licences_left(self._shown[1], jobs) if self._shown is not None else {}
@@ -75,11 +85,19 @@ def reservations_of(text: str, machines: frozenset[str]) -> tuple[ObservedReserv
             continue
         result.append(
             ObservedReservation(
-                name, members, moment_s(row.get("StartTime", "")), moment_s(row.get("EndTime", ""), math.inf),
+                name, members, _begins_s(row), _ends_s(row),
                 _names(row.get("Users", "")), _names(row.get("Accounts", "")),
             )
         )  # fmt: skip
     return tuple(result)
+
+
+def _begins_s(row: Mapping[str, str]) -> float:
+    return moment_s(row.get("StartTime", ""))
+
+
+def _ends_s(row: Mapping[str, str]) -> float:
+    return moment_s(row.get("EndTime", ""), math.inf)
 
 
 def licences_left(text: str, jobs: Iterable[ObservedJob]) -> dict[str, float]:

@@ -131,10 +131,10 @@ class SlurmBackend(JobByJob):
         refused, unanswered = self._starter.outcomes()
         stopping = self._preempter.in_flight()
         rows = self._tools.rows("jobs", "squeue", "--json")
-        machines = self._cluster()
-        self._reader.machine_gpus = max(machine.gpus for machine in machines)
         problems: list[str] = []
         self._limits.look(self._tools, problems)
+        machines = self._cluster()
+        self._reader.machine_gpus = max(machine.gpus for machine in machines)
         reservations = self._limits.reservations(frozenset(machine.name for machine in machines))
         self._reader.partitions.update(self._limits.partitions(), machines, reservations)
         records: list[JobRecord] = []
@@ -302,6 +302,7 @@ class SlurmBackend(JobByJob):
 
     def survey(self) -> Survey:
         """Which jobs are ours, and which are left to Slurm."""
+        self._reader.partitions.update("", self._machines(), ())
         return survey(self._tools.rows("jobs", "squeue", "--json"), self._reader)
 
     def leases(self) -> list[HeldLease]:
@@ -380,7 +381,7 @@ class SlurmBackend(JobByJob):
         if self._counts_memory is None:
             counted = re.search(r"^SelectTypeParameters\s*=\s*(\S*)", self._config(), re.MULTILINE)
             self._counts_memory = counted is not None and "MEMORY" in counted.group(1).upper()
-        machines = machines_of(rows, self._partitions, self._counts_memory)
+        machines = machines_of(rows, self._partitions, self._counts_memory, self._limits.reserved_nodes())
         names = frozenset(machine.name for machine in machines)
         self._reader.partitions.members = machines_by_partition(rows, names)
         return machines
