@@ -97,7 +97,7 @@ test: browser
 	$(MAKE) compiled
 
 bench: install
-	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.waiting
 	$(BIN)/python -m benchmarks.network
 	$(BIN)/python -m benchmarks.throughput

@@ -30,12 +30,13 @@ def measure(checkout: Path, words: list[str], figures: list[str]) -> dict[str, f
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with TemporaryFile("w+") as output:
         command = [str(checkout / ".venv" / "bin" / "python"), *words]
-        process = subprocess.Popen(command, cwd=checkout, env=env, stdout=output)
+        process = subprocess.Popen(command, cwd=checkout, env=env, stdout=output, stderr=subprocess.STDOUT)
         _, status, spent = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         text = output.read()
-    if process.returncode not in (0, 1):  # 1: a limit of the benchmark was missed
+    # Exit 1 is a limit of the benchmark that was missed, or a mistake in it.
+    if process.returncode not in (0, 1) or "Traceback (most recent call last)" in text:
         sys.exit(f"{checkout}: {' '.join(words)}: exit {process.returncode}\n{text}")
     found = {CPU: spent.ru_utime + spent.ru_stime}
     for figure in figures:

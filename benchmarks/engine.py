@@ -1,6 +1,6 @@
 """How fast the engine is: CPU seconds and peak memory of whole processes, beside other simulators.
 
-usage: python benchmarks/engine.py [--quick]     (make bench)
+usage: python -m benchmarks.engine [--quick]     (make bench)
 
 Exits with 1 when a limit is passed. Limits are CPU seconds on a 2-core machine; ratios compare runs of
 this same call. `--quick` leaves out the run of a million jobs.

@@ -108,3 +108,11 @@ def test_no_other_extra_has_a_bound_that_the_newest_break() -> None:
     newest = pins("constraints.txt")
     for wanted in requirements(*PROJECT["project"]["optional-dependencies"]):
         assert newest[canonicalize_name(wanted.name)] in wanted.specifier, wanted
+
+
+def test_benchmarks_are_run_as_modules() -> None:
+    """A script's own folder is the first that Python searches, and benchmarks/types.py is not the library's `types`."""
+    lines = [line.strip() for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()]
+    commands = [line for line in lines if "benchmarks" in line and not line.startswith("#")]
+    assert commands
+    assert [line for line in commands if " -m benchmarks." not in line] == []
