@@ -111,7 +111,7 @@ def test_no_other_extra_has_a_bound_that_the_newest_break() -> None:
 
 
 def test_benchmarks_are_run_as_modules() -> None:
-    """A script's own folder is the first that Python searches, and benchmarks/types.py is not the library's `types`."""
+    """The folder of a script hides modules of the library from it, such as types."""
     lines = [line.strip() for line in (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()]
     commands = [line for line in lines if "benchmarks" in line and not line.startswith("#")]
     assert commands
