@@ -140,7 +140,7 @@ def load(kube: KubeCluster, folder: Path, given: argparse.Namespace) -> None:
     print(f"first cycle: {bound} of {given.pods} pods bound in {backend.spent_s:.1f} s, "
           f"{bound / backend.spent_s:.0f} a second; {time.process_time() - cpu_s:.1f} s CPU in all")  # fmt: skip
     if given.quiet_seconds:
-        quiet(scheduler, backend, given.quiet_seconds)
+        quiet(scheduler, backend, given.quiet_seconds, given.pods - bound)
     kubelet = subprocess.Popen([sys.executable, str(BUNDLE / "fakekubelet.py"), kube.config])
     try:
         cycles(scheduler, backend, given.seconds, "under load")
@@ -160,13 +160,13 @@ def is_listed(backend: KubernetesBackend) -> bool:
     return True
 
 
-def quiet(scheduler: Scheduler, backend: Timed, seconds: float) -> None:
+def quiet(scheduler: Scheduler, backend: Timed, seconds: float, waiting: int) -> None:
     """While nothing changes: what a cycle takes, and how often the server is asked for something."""
     backend.count_requests()
-    while True:  # until all that is new is told
+    while True:  # until all that is new is told, to each pod that waits a condition and an event
         before = backend.requests
         cycles(scheduler, backend, 10.0, "telling what is new")
-        if backend.requests - before < 20:
+        if before > waiting and backend.requests - before < 50:
             break
     before, began_s = backend.requests, time.monotonic()
     cycles(scheduler, backend, seconds, "quiet")

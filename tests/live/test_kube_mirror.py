@@ -119,3 +119,20 @@ def test_a_first_list_may_take_longer_than_others_wait(monkeypatch: pytest.Monke
     mirror.wait_ready(0.1)
     assert names.here == {"a", "b"}
     mirror.stop()
+
+
+def test_a_server_that_refuses_at_once_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a right that was never granted, however often it is asked again."""
+    monkeypatch.setattr(module, "PAUSES_S", (0.01,))
+    server = Server()
+
+    def refuse(*_: object, **__: object) -> Entry:
+        raise RefusedError("GET /things", 403, {"message": "forbidden"})
+
+    monkeypatch.setattr(server, "get", refuse)
+    copy = Mirror(cast(KubeApi, server), "/things", Names())
+    copy.start()
+    until(lambda: "forbidden" in copy.trouble)
+    with pytest.raises(BackendError, match="forbidden"):
+        copy.wait_ready(0.3)
+    copy.stop()

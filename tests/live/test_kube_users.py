@@ -27,9 +27,11 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 class Site:
     """A daemon of a cluster, taken turn by turn."""
 
-    def __init__(self, kube: KubeCluster, folder: Path, dry_run: bool = False, **more: str) -> None:
+    def __init__(
+        self, kube: KubeCluster, folder: Path, dry_run: bool = False, policy: str = "fifo-backfill", **more: str
+    ) -> None:
         options = {"kubeconfig": kube.config, "context": "dally", "image": "none", **more}
-        setup = Setup("fifo-backfill")
+        setup = Setup(policy)
         config = Config("kubernetes", folder=folder, kubernetes=options, setup=setup, dry_run=dry_run)
         self.kube = kube
         self.service = Service(config)

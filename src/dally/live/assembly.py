@@ -47,6 +47,7 @@ class Service:
             if not config.dry_run:
                 self.backend.begin_term()
             self.topology = _topology(config, self.backend)
+            self._stated = config
             self.config = config = _with_queues(config, self.backend)
             config.setup.world(self.topology).state()  # says what is wrong before anything is kept or told
         except (InputError, BackendError):
@@ -70,6 +71,7 @@ class Service:
             self.topology = (
                 self.backend.topology()
             )  # if it cannot be had, the cycle fails and the next one asks again
+            self.config = config = _with_queues(self._stated, self.backend)
             self._publish_setup()
             self._generation = generation
         return Scheduler(self.backend, self.topology, config.setup, self.store, self.clock, config.dry_run)
@@ -112,9 +114,12 @@ def _topology(config: Config, backend: Backend) -> Topology:
 
 def _with_queues(config: Config, backend: Backend) -> Config:
     """With the queues that the cluster itself states, if it does."""
-    path = backend.queues() if isinstance(backend, HasQueues) else ""
+    if not isinstance(backend, HasQueues):
+        return config
+    path = backend.queues()
     if path and config.setup.queues:
         raise InputError(f"--queues {config.setup.queues}: the cluster's own queues are in use: give one of both")
+    path = path or ("" if config.setup.queues else backend.usual_queues())
     return replace(config, setup=replace(config.setup, queues=path)) if path else config
 
 

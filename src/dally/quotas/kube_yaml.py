@@ -97,6 +97,7 @@ class KubeThing(NamedTuple):
     line: int
     spec: KubeFields
     notes: KubeFields  # its annotations
+    top: KubeFields  # the object itself
 
 
 def things_of(path: Path, text: str) -> list[KubeThing]:
@@ -130,7 +131,9 @@ def _thing(fields: KubeFields, kind: str) -> KubeThing:
     if kind == "ResourceFlavor" and "spec" not in fields:
         spec = spec._replace(line=fields.line)
     notes = about.inside("annotations")._replace(where=f"{name}: metadata.annotations")
-    return KubeThing(kind, fields.text("apiVersion"), name, about.text("namespace"), fields.line, spec, notes)
+    return KubeThing(
+        kind, fields.text("apiVersion"), name, about.text("namespace"), fields.line, spec, notes, fields
+    )
 
 
 def chain(path: Path, name: str, above: dict[str, str], line: int) -> str:

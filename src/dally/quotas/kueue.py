@@ -19,7 +19,7 @@ HELD: Final = ("Hold", "HoldAndDrain")
 MARK: Final = "cohort "  # before the name of one: a queue's may be the same
 MIN_RUNTIME: Final = "dally.io/min-runtime"  # an annotation: Kueue itself has no such thing
 USUAL: Final = QueueNode("")
-KINDS: Final = ("ClusterQueue", "Cohort", "LocalQueue", "ResourceFlavor")
+KINDS: Final = ("ClusterQueue", "Cohort", "LocalQueue", "PriorityClass", "ResourceFlavor")
 
 
 class _Amounts(NamedTuple):
@@ -72,7 +72,18 @@ class _KueueReader:
                 nodes.append(QueueNode(path, _root_quotas(totals[name]) if not self._above[name] else {}))
         if any("preemption" in thing.spec for thing in queues.values()):
             self._notes["preemption: not read; lent GPUs are reclaimed as docs/queues.md says"] = None
-        return checked(self._path, QueueTree(with_parents(nodes), str(self._path), notes=self._notes))
+        return checked(
+            self._path, QueueTree(with_parents(nodes), str(self._path), notes=self._notes, classes=self._classes())
+        )
+
+    def _classes(self) -> dict[str, float]:
+        """The least priority of each class; of those of one value the first."""
+        result: dict[str, float] = {}
+        for thing in self._of["PriorityClass"]:
+            value = thing.top.number("value") or 0.0
+            if value not in result.values():
+                result[thing.name] = value
+        return result
 
     def _node(
         self,

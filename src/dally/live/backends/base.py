@@ -266,6 +266,9 @@ class HasQueues(Protocol):
     def queues(self) -> str:
         """A file of them, written anew with another generation; empty: it knows of none."""
 
+    def usual_queues(self) -> str:
+        """The same, for operators who give no queues of their own."""
+
 
 class ClusterClaim(Protocol):
     """A cluster that is ours alone, until it is given back."""

@@ -49,6 +49,7 @@ from dally.live.backends.kubernetes.plan_seal import PlanSeal
 from dally.live.backends.kubernetes.pod_gang import PodGang
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
+from dally.live.backends.kubernetes.priority_watch import PriorityWatch
 from dally.live.backends.kubernetes.ranks import seats
 from dally.live.backends.kubernetes.scheduling_gates import SINCE, version_of
 from dally.live.backends.kubernetes.tenancy import Tenancy
@@ -89,7 +90,11 @@ class KubernetesBackend(JobByJob):
         neighbours = Neighbours(self.ledger, self.nodes)
         self._room = NodeRoom(self.ledger, self.nodes, neighbours, claims)
         owners = Owners(self.api, self._pool)
-        self._kueue = KueueWatch(self.api, folder, self._changed) if options.kueue else None
+        self._kueue: KueueWatch | None = None
+        self._priorities = PriorityWatch(self.api, folder, self._changed) if options.priorities else None
+        if options.kueue:
+            classes = self._priorities.classes if self._priorities is not None else dict
+            self._kueue = KueueWatch(self.api, folder, self._changed, classes)
         tenancy = Tenancy(options.trust, self._kueue.queue_of if self._kueue is not None else None)
         self._gangs = GangLedger(self.ledger, self.nodes, neighbours, claims, owners, tenancy, self._ours)
         self._gang_repair = GangRepair(
@@ -151,11 +156,16 @@ class KubernetesBackend(JobByJob):
     @property
     def generation(self) -> int:
         """Another one: nodes have joined or moved, quotas changed, or somebody else has led in between."""
-        return self.nodes.generation + self.leader.term + (self._kueue.generation if self._kueue is not None else 0)
+        quotas = sum(watch.generation for watch in (self._kueue, self._priorities) if watch is not None)
+        return self.nodes.generation + self.leader.term + quotas
 
     def queues(self) -> str:
         """The file of Kueue's queues, if they are watched."""
         return str(self._kueue.path) if self._kueue is not None else ""
+
+    def usual_queues(self) -> str:
+        """One queue for all, in which the cluster's priority classes count; empty: there are none."""
+        return self._priorities.queues() if self._priorities is not None else ""
 
     # What is the case.
 
@@ -184,6 +194,8 @@ class KubernetesBackend(JobByJob):
         for mirror in self.mirrors:
             self._wait_listed(mirror)
             mirror.wait_ready(READY_WITHIN_S)
+        if self._priorities is not None:
+            self._priorities.renew(READY_WITHIN_S)
         self._wait_for_queues()
 
     def _begin_term(self) -> None:
@@ -250,7 +262,9 @@ class KubernetesBackend(JobByJob):
         self._gangs.renew()
         self._check_lease()  # that may have taken its time
         problems = [problem for mirror in self.mirrors for problem in mirror.problems()]
-        problems += self._kueue.problems() if self._kueue is not None else []
+        problems += [
+            line for watch in (self._kueue, self._priorities) if watch is not None for line in watch.problems()
+        ]
         jobs = tuple(self._gangs.jobs())
         machines = with_usage(self.nodes.machines(), jobs, self.ledger.usage)
         return Observed(jobs, tuple(machines), tuple(problems), term)
@@ -406,8 +420,9 @@ class KubernetesBackend(JobByJob):
         """Stop watching and writing events; the lease is given back by who claimed it."""
         for mirror in self.mirrors:
             mirror.stop()
-        if self._kueue is not None:
-            self._kueue.stop()
+        for watch in (self._kueue, self._priorities):
+            if watch is not None:
+                watch.stop()
         if self._event_writer is not None:
             self._event_writer.close()
         self._pool.shutdown(wait=False)

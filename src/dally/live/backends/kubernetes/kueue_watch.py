@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,14 +74,18 @@ class KueueKind:
 class KueueWatch:
     """Writes the file anew when a quota changes; objects that make no tree leave it as it was, with a problem."""
 
-    def __init__(self, api: KubeApi, folder: Path, changed: threading.Event) -> None:
+    def __init__(
+        self, api: KubeApi, folder: Path, changed: threading.Event, classes: Callable[[], dict[str, int]] = dict
+    ) -> None:
+        """`classes`: the cluster's priority classes, by which each queue is divided."""
         self.path = folder / FILE
+        self._classes = classes
         self.generation = 0  # counts files
         self._api = api
         self._changed = changed
         self._kinds: list[KueueKind] = []
         self._mirrors: list[Mirror] = []
-        self._versions: list[int] = []  # of each kind, as of the latest look
+        self._written: tuple[list[int], dict[str, int]] = [], {}  # versions of each kind, as of the latest look
         self._invalid = ""
         self._local_queues: dict[tuple[str, str], str] | None = None  # as of the file
         self._is_ready = False  # there is a file that can be read
@@ -141,11 +146,14 @@ class KueueWatch:
     def _write(self) -> None:
         if not self._mirrors or not all(mirror.lists for mirror in self._mirrors):
             return
-        versions = [kind.version for kind in self._kinds]
-        if versions == self._versions:
+        versions, classes = [kind.version for kind in self._kinds], self._classes()
+        if (versions, classes) == self._written:
             return
-        self._versions = versions
+        self._written = versions, classes
         rows = [row for kind in self._kinds for row in kind.rows()]
+        rows += [
+            {"kind": "PriorityClass", "metadata": {"name": name}, "value": value} for name, value in classes.items()
+        ]
         text = json.dumps({"kind": "ClusterQueueList", "items": rows}, indent=1)
         try:
             read_kueue(Path("Kueue's objects"), text)

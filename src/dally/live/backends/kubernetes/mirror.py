@@ -114,8 +114,10 @@ class Mirror:
             self._listing_s = time.monotonic() + LIST_WITHIN_S
             try:
                 page = self._api.get(self.path, timeout_s=LIST_WITHIN_S, limit=PAGE, **query)
-            finally:
-                self._listing_s = time.monotonic()
+            except BackendError:
+                self._listing_s = -float("inf")  # a server that refuses at once is not waited for
+                raise
+            self._listing_s = time.monotonic()
             result += page.get("items") or []
             more = page["metadata"].get("continue") or ""
             if not more:

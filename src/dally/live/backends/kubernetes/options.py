@@ -30,6 +30,7 @@ class KubeOptions:
     force: bool = False  # delete what a disruption budget keeps, or what does not end in time
     gates: bool = True  # take pods behind the scheduling gate dally.io/gate, where the server knows gates
     kueue: bool = False  # take queues and quotas from Kueue's objects in the cluster
+    priorities: bool = True  # PriorityClasses order our jobs, and higher ones preempt
     trust: tuple[str, ...] = (tenancy.QUEUE,)  # which of pods' labels say whose they are: user, queue
     autoscaler: str = ""  # how long a gang that no node could hold is left to it; empty: all pods are
     events: bool = True  # write events and conditions of pods
