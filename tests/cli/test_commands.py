@@ -32,7 +32,8 @@ def test_policies_as_table_and_json(dally: Run) -> None:
     rows = json.loads(dally("policies", "--json").stdout)
     assert [row["name"] for row in rows] == list(POLICIES)
     assert all(name in table for name in POLICIES)
-    assert rows[-1]["parameters"][0]["name"] == "lease_s"
+    coded = next(row for row in rows if row["name"] == "gandiva-as-coded")
+    assert coded["parameters"][0]["name"] == "lease_s"
 
 
 def test_topology_show(dally: Run) -> None:

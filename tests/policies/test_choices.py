@@ -67,5 +67,5 @@ def test_what_is_wrong_in_a_file_is_named(field: str, value: Any, reason: str, t
     with pytest.raises(InputError, match=f"policy.json: {reason}|policy.json: .*{reason}"):
         read_model(path)
     path.write_text("{")
-    with pytest.raises(InputError, match=r"policy.json:1: is no JSON"):
+    with pytest.raises(InputError, match=r"policy.json:1: broken JSON"):
         read_model(path)

@@ -9,7 +9,7 @@ import numpy as np
 from dally.engine.stepping import DecisionRun
 from dally.errors import InputError
 from dally.gym.spaces import base_class, box, discrete, table
-from dally.gym.windows import SPLITS, TraceWindows, mean_jct_s
+from dally.gym.windows import Reference, TraceWindows, mean_jct_s
 from dally.model import FINISHED
 from dally.policies.choices.model_file import first_that_fits, make_choices
 from dally.policies.registry import build
@@ -74,8 +74,7 @@ class DecisionEnv(Base):  # type: ignore[misc]
         self.window = int(self._random.integers(self.windows.count)) if stated is None else int(stated)
         if not 0 <= self.window < self.windows.count:
             raise InputError(f"window {self.window}: must be from 0 to {self.windows.count - 1}")
-        baseline = build(self._baseline.name, self._baseline.settings)
-        self.reference = self.windows.reference(self.window, self._baseline.label(), baseline)
+        self.reference = self.reference_of(self.window)
         policy = first_that_fits(make_choices(self.decisions, self.options))
         self._run = DecisionRun(self.windows.simulation(self.window, policy), policy)
         self._cost_unit = self.reference.baseline_s * self.windows.window_jobs
@@ -83,6 +82,11 @@ class DecisionEnv(Base):  # type: ignore[misc]
         if not self._run.advance():
             raise InputError(f"window {self.window}: has no decision: no job fits the cluster")
         return self._observe(), self._info()
+
+    def reference_of(self, window: int) -> Reference:
+        """What the baseline makes of a window, and the lower bound."""
+        baseline = build(self._baseline.name, self._baseline.settings)
+        return self.windows.reference(window, self._baseline.label(), baseline)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Take the action, which the mask must allow, and go on to the next decision or to the end."""
@@ -136,6 +140,3 @@ class DecisionEnv(Base):  # type: ignore[misc]
         mean_s = mean_jct_s(jobs)
         gain = 1.0 - mean_s / self.reference.baseline_s
         return {"jct_mean_s": mean_s, "gain": gain, "decisions": int(run.decisions)}
-
-
-__all__ = ["SPLITS", "USUAL_BASELINE", "DecisionEnv"]

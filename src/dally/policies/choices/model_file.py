@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from dally.errors import InputError
 from dally.input_file import read_text
+from dally.parsed_text import parse_json
 from dally.policies.base import Param, Policy
 from dally.policies.choices.base import Choices
 from dally.policies.choices.choosing_policy import ChoosingPolicy
@@ -49,11 +50,8 @@ def model_text(kind: str, options: dict[str, Any], layers: list[tuple[Any, Any]]
 
 def read_model(path: Path) -> ChoosingPolicy:
     """The policy of that file; InputError that names what is wrong in it."""
-    try:
-        content = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}:{error.lineno}: is no JSON: {error.msg}") from None
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
+    content = parse_json(path, read_text(path))
+    if content.get("format") != FORMAT:
         raise InputError(f"{path}: format: must be {FORMAT!r}, as `dally train` writes it")
     options = content.get("options")
     if not isinstance(options, dict):

@@ -29,7 +29,7 @@ class RayWorkers:
         self, function: Callable[[Item], Result], items: Sequence[Item]
     ) -> Iterator[tuple[Item, Result | Failure]]:
         """See Workers. Tasks of a node that dies are done again elsewhere."""
-        ray = self._connect()
+        ray = self.connect()
         try:
             task = ray.remote(max_retries=RETRIES)(attempt)
             todo = iter(items)
@@ -44,7 +44,8 @@ class RayWorkers:
         finally:
             ray.shutdown()
 
-    def _connect(self) -> Any:
+    def connect(self) -> Any:
+        """Ray, connected to the cluster; the caller shuts it down."""
         for name, value in SETTINGS.items():
             os.environ.setdefault(name, value)
         need("ray", "--engine ray")

@@ -1,0 +1,1 @@
+"""Training, judging and trials of learned schedulers."""
