@@ -61,7 +61,7 @@ def train(
         [], "--option", metavar="KEY=VALUE", help="An option of the decisions, such as visible, knows or preempt."
     ),
     baseline: str = typer.Option(
-        "", metavar="POLICY", help="Rewards are gains over it.  [default: fifo-backfill:tier=closest]"
+        "fifo-backfill:tier=closest", metavar="POLICY", help="Rewards are gains over it."
     ),
     window_jobs: int = typer.Option(256, metavar="N", help="Jobs of an episode."),
     iterations: int = typer.Option(50, metavar="N", help="Updates in all."),
@@ -94,7 +94,7 @@ def train(
         env=env, trace=scenario.trace, cluster=scenario.cluster, fields=stated_fields(scenario),
         options=read_options(decision_options), window_jobs=window_jobs, seed=scenario.seed, iterations=iterations,
         episodes=episodes, hidden=hidden, rate=rate, entropy=entropy, decay=decay,
-        **({"baseline": baseline} if baseline else {}),
+        baseline=baseline,
     )  # fmt: skip
     outcome = run_training(plan, out, workers, engine, address, progress)
     typer.echo(json.dumps(outcome, indent=2) if as_json else outcome_text(plan, outcome))
