@@ -13,6 +13,7 @@ from dally.errors import InputError, unknown
 from dally.policies import combinations, paper_dally_variants, tiresias
 from dally.policies.a_srpt import A_SRPT
 from dally.policies.ada_srsf import ADA_SRSF
+from dally.policies.arnold import ARNOLD
 from dally.policies.as_coded import GANDIVA_AS_CODED, TIRESIAS_AS_CODED
 from dally.policies.backfill import EASY
 from dally.policies.base import Policy
@@ -22,6 +23,7 @@ from dally.policies.declaration import NamedPolicy, declared
 from dally.policies.gandiva import GANDIVA
 from dally.policies.gavel import GAVEL
 from dally.policies.here import find_here
+from dally.policies.monkeytree import MONKEYTREE
 from dally.policies.settings import settings_for
 from dally.policies.slurm.slurm_backfill import SLURM_BACKFILL
 from dally.policies.user_file import load_named, split_file
@@ -50,6 +52,8 @@ DECLARED: Final = (
     combinations.LWF,
     ADA_SRSF,
     A_SRPT,
+    MONKEYTREE,
+    ARNOLD,
     DALLY,
     paper_dally_variants.DALLY_PAPER,
     paper_dally_variants.DALLY_PAPER_MANUAL,

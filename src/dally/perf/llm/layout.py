@@ -24,6 +24,7 @@ class Layout(NamedTuple):
     recompute: str = "none"
     single_ring: bool = False  # replicas gather over one ring, not one for each NIC of a machine
     frozen: bool = False  # adapters (LoRA): weights have no gradients
+    eager: bool = False  # gradients are reduced after every micro-batch, not added up first
 
     @property
     def dp(self) -> int:

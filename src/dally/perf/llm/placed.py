@@ -14,7 +14,17 @@ from dally.perf.gang import Gang
 from dally.perf.iteration import Demand
 from dally.perf.llm.group_rates import GroupRates
 from dally.perf.llm.layout import SHARDED_WEIGHTS, Layout
-from dally.perf.llm.rank_assignment import KINDS, GangSite, Ranks, assign, crossing, group_size, members, site_of
+from dally.perf.llm.rank_assignment import (
+    KINDS,
+    GangSite,
+    Ranks,
+    assign,
+    crossing,
+    group_size,
+    in_machine_order,
+    members,
+    site_of,
+)
 from dally.perf.llm.step import HIDDEN_SHARE, LayoutModel, StepParts
 
 
@@ -45,7 +55,8 @@ class Groups:
         """The best assignment of ranks on that placement, with what it costs."""
         site = site_of(network, gang)
         layout = self.layout
-        ranks = assign(site, layout, lambda rates: self.model.step(layout, rates).total_s)
+        chosen = assign if network.align_ranks else in_machine_order
+        ranks = chosen(site, layout, lambda rates: self.model.step(layout, rates).total_s)
         names = network.topology.tiers
         crossed: dict[str, str] = {}
         for tier, domains in enumerate(site.domains):

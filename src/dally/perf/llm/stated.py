@@ -129,7 +129,7 @@ def _flag(table: TomlTable, key: str) -> bool:
 
 
 def _layout(table: TomlTable, shape: Transformer) -> Layout:
-    table.only(("seq", "micro_batches", *LAYOUT_KEYS, "zero", "recompute", "frozen", "precision"))
+    table.only(("seq", "micro_batches", *LAYOUT_KEYS, "zero", "recompute", "frozen", "eager", "precision"))
     counts: dict[str, Any] = {key: table.count(key) for key in LAYOUT_KEYS if key in table.row}
     layout = Layout(gpus=1, seq=table.count("seq"), global_batch=1, **counts)
     gpus = layout.tp * layout.pp * layout.cp
@@ -144,6 +144,8 @@ def _layout(table: TomlTable, shape: Transformer) -> Layout:
         layout = layout._replace(recompute=table.choice("recompute", RECOMPUTE))
     if "frozen" in table.row:
         layout = layout._replace(frozen=_flag(table, "frozen"))
+    if "eager" in table.row:
+        layout = layout._replace(eager=_flag(table, "eager"))
     problem = layout.problem(shape.layers)
     if problem:
         table.fail("pp", layout.pp, problem)

@@ -296,6 +296,9 @@ class LayoutModel:
             late_s = max(gather_s - forward_s, 0.0) + max(2.0 * gather_s - backward_s, 0.0)
             return layout.micro_batches * late_s + first_s
         scatter_s = gather_s * self.kernels.gradient_bytes / 2.0
+        if layout.eager:  # all-reduced each time: nobody owns a part of sums that go on growing
+            late_s = max(2.0 * scatter_s - HIDDEN_SHARE * backward_s, 0.0) + first_s
+            return layout.micro_batches * late_s
         late_s = max(gather_s - HIDDEN_SHARE * forward_s, 0.0)
         return late_s + max(scatter_s - HIDDEN_SHARE * backward_s, 0.0) + first_s
 
@@ -325,6 +328,8 @@ class LayoutModel:
         """How many times a step gathers the weights, or scatters as many bytes."""
         if layout.zero >= SHARDED_WEIGHTS:
             return 3.0 * layout.micro_batches
+        if layout.eager:
+            return layout.micro_batches * self.kernels.gradient_bytes
         return 1.0 + self.kernels.gradient_bytes / 2.0
 
     def traffic(self, layout: Layout, rates: GroupRates) -> dict[str, float]:

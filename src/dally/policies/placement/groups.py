@@ -27,6 +27,11 @@ def best_fit_groups(cluster: Cluster, tier: i64, gpus: i64, group: i64) -> Alloc
     return allocation
 
 
+def fill_groups(cluster: Cluster, tier: i64, domain: i64, gpus: i64, group: i64, allocation: Allocation) -> None:
+    """Add that many of the domain's free GPUs, which it must have in whole groups."""
+    _fill(cluster, tier, domain, gpus, group, allocation)
+
+
 def usable(cluster: Cluster, tier: i64, domain: i64, group: i64) -> i64:
     """Free GPUs of a domain in whole groups."""
     if tier == 0:
