@@ -32,8 +32,8 @@ class Simulation:
 
     __slots__ = (
         "_arrived", "_degradations", "_executor", "_finishes", "_measurements", "_outages", "_reports", "_rescaled",
-        "_shares", "_watch", "cycles", "jobs", "next_s", "now",
-        "state", "stuck",
+        "_shares", "cycles", "jobs", "next_s", "now",
+        "state", "stuck", "watch",
     )  # fmt: skip
 
     def __init__(
@@ -60,8 +60,8 @@ class Simulation:
         self.cycles: i64 = 0
         self.stuck: bool = False  # stopped with jobs that the policy would never start
         self.next_s: float = INFINITY  # when the engine wants a cycle even if nothing happens
-        self._watch: Watch = watch if watch is not None else Watch()
-        self._executor: Executor = self._watch
+        self.watch: Watch = watch if watch is not None else Watch()
+        self._executor: Executor = self.watch
         self._arrived: i64 = 0
         self._finishes: IndexedHeap = IndexedHeap()  # running jobs by when they will be done
         self._shares: list[tuple[float, float]] = [(max(at_s, self.now), share) for at_s, share in shares or []]
@@ -98,8 +98,8 @@ class Simulation:
         """Run a cycle at `now`, which is not after the next event, with these events."""
         self.now = now
         self.cycles += 1
-        if self._watch.next_s() <= now:
-            self._watch.look(self.state, now)
+        if self.watch.next_s() <= now:
+            self.watch.look(self.state, now)
         self.next_s = cycle(self.state, events, now, self._executor)
         self._note_finishes()
 
@@ -164,7 +164,7 @@ class Simulation:
         if self._rescaled < len(self._shares):
             next_s = min(next_s, self._shares[self._rescaled][0])
         next_s = min(next_s, self._reports.next_s(), self._measurements.next_s(), self._degradations.next_s())
-        next_s = min(next_s, self._watch.next_s())
+        next_s = min(next_s, self.watch.next_s())
         finishes = self._finishes
         if len(finishes) > 0:
             next_s = min(next_s, finishes.key(finishes.first()))
@@ -196,7 +196,7 @@ class Simulation:
             and self._rescaled == len(self._shares)
             and self.state.wakeup_s == INFINITY
             and 1 not in self.state.cluster.down
-            and not self._watch.holds_back()
+            and not self.watch.holds_back()
         )
 
     def _stop(self, until_s: float) -> None:

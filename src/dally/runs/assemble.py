@@ -85,8 +85,11 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     trace.notes.update(world.on_types(trace.jobs))
     trace.notes.update(without_limits(world.sample, trace.jobs))
     policy = world.policy(trace.jobs)
-    if degradations is not None:
-        world.speed = HiddenFaults(world.speed, world.speed.anew(world.sample.link_sharing))
+    watch = None
+    if health is not None and (degradations is not None or health.value("watch") or health.value("act")):
+        faults = HiddenFaults(world.speed, world.speed.anew(world.sample.link_sharing))
+        world.speed = faults
+        watch = health.watch(faults, scenario.seed, trace.jobs[0].submit_s if trace.jobs else 0.0)
     simulation = Simulation(
         trace.jobs,
         world.cluster(),
@@ -97,6 +100,7 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
         shares=shares,
         reports=read_reports(scenario.job_progress, scenario.seed),
         degradations=degradations,
+        watch=watch,
         measurements=Measurements(scenario.seed, scenario.sensitivity == "hidden"),
     )
     simulation.state.consent = world.consent()

@@ -63,6 +63,7 @@ def execute(
             "skipped": record.skipped,
             "unused": record.unused,
             "notes": record.notes,
+            **({"health": simulation.watch.result()} if simulation.watch.result() else {}),
             **({} if trace.epoch_s is None else {"epoch_s": trace.epoch_s}),
             **cost(began_s, cpu_began_s),
         }

@@ -10,8 +10,10 @@ from dally.cluster.links import Network
 from dally.cluster.topology import Topology
 from dally.engine.degradations import Degradations, ListedDegradations, RandomDegradations
 from dally.engine.failures import Failures
+from dally.engine.health_watch import HealthWatch, WatchSettings
 from dally.engine.uneven_failures import LemonFailures, RackFailures, drawn_lemons
 from dally.errors import InputError, unknown
+from dally.perf.hidden_faults import HiddenFaults
 from dally.traces.slow_episodes import read_degradations
 
 OPTION: Final = "--health"
@@ -25,11 +27,16 @@ VALUES: Final = {
     "lemons": (0.0, 0.0, 1e6),
     "lemon_share": (0.5, 0.0, 1.0),
     "racks": (0.0, 0.0, 1e3),
+    "watch": (0.0, 0.0, 1.0),
+    "act": (0.0, 0.0, 1.0),
+    "most_out": (0.1, 0.0, 1.0),
+    "noise": (0.05, 0.0, 1.0),
 }
+OF_WATCH: Final = ("watch", "act", "most_out", "noise", "lemons", "lemon_share", "racks")  # may stand beside a file
 
 
 class HealthOption(NamedTuple):
-    """A file of episodes, or what to draw: docs/health.md."""
+    """A file of episodes, or what to draw; and who looks for them: docs/health.md."""
 
     path: str = ""
     values: dict[str, float] = {}  # noqa: RUF012 (never changed)
@@ -55,6 +62,13 @@ class HealthOption(NamedTuple):
             1.0 / self.value("link_share"), 60.0 * self.value("minutes"), seed,
         )  # fmt: skip
 
+    def watch(self, faults: HiddenFaults, seed: int, start_s: float) -> HealthWatch | None:
+        """Who looks for what is slow; None: nobody does."""
+        if not (self.value("watch") or self.value("act")):
+            return None
+        settings = WatchSettings(noise=self.value("noise"), act=self.value("act") > 0, most=self.value("most_out"))
+        return HealthWatch(faults, settings, seed, start_s)
+
     def failures(self, topology: Topology, usual: Failures, rate: float, repair_s: float, seed: int) -> Failures:
         """The failures of machines; `rate` is what --failure-rate says."""
         lemons = int(self.value("lemons"))
@@ -78,10 +92,11 @@ def read_health(text: str) -> HealthOption | None:
     """What the option states; None for an empty text: everything is sound."""
     if not text:
         return None
-    if "=" not in text:
-        return HealthOption(path=text)
+    path, _, rest = text.partition(",")
+    if "=" in path:
+        path, rest = "", text
     values: dict[str, float] = {}
-    for part in text.split(","):
+    for part in rest.split(",") if rest else []:
         name, equals, stated = (piece.strip() for piece in part.partition("="))
         if name not in VALUES:
             raise InputError(f"{OPTION} {text}: {unknown('value', name, VALUES)}")
@@ -97,9 +112,14 @@ def read_health(text: str) -> HealthOption | None:
         if name in values:
             raise InputError(f"{OPTION} {text}: {name}: given twice")
         values[name] = value
-    return HealthOption(values=values)
+        if path and name not in OF_WATCH:
+            raise InputError(
+                f"{OPTION} {text}: {name}: the file says what is slow; beside it: {', '.join(OF_WATCH)}"
+            )
+    return HealthOption(path, values)
 
 
 def health_file(text: str) -> str:
     """The file that the option names; empty: none."""
-    return "" if "=" in text else text
+    path = text.partition(",")[0]
+    return "" if "=" in path else path

@@ -1,0 +1,302 @@
+"""Looks at how fast the jobs of a simulation work, names machines and links that are slow, and keeps jobs away.
+
+All it has of a job is its step time, off by noise, beside what the speed model expects. A suspect takes no new jobs
+and loses those that gain by a move; once it is idle it is probed, and a passing probe brings it back.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Final, NamedTuple
+
+from dally.engine.draws import uniform
+from dally.engine.state import State
+from dally.engine.watch import Watch
+from dally.health.speed_history import SpeedHistory
+from dally.health.suspicion import NAMED, Member, ModelErrors, PlacedSpeed, Suspect, suspects
+from dally.model import INFINITY, Action, Job, Migrate, Preempt, Start
+from dally.perf.hidden_faults import HiddenFaults
+from dally.policies import events
+
+_STREAM: Final = 9_200_001  # of draws
+WINDOW_S: Final = 60.0  # of a step time that is off by the stated noise
+WORTH_A_LOOK: Final = 0.5  # probability of a suspect that is acted on: a probe decides
+LASTS_S: Final = 3600.0  # for which a fault goes on, on average: Greyhound's are spread over three decades
+REMEMBERED_S: Final = 3600.0  # for which a job that ended slow still speaks
+
+
+class WatchSettings(NamedTuple):
+    """How closely it looks, and what it does: docs/health.md."""
+
+    every_s: float = 120.0
+    noise: float = 0.05
+    act: bool = True
+    most: float = 0.1  # share of machines that is ever kept out
+    probe_s: float = 120.0
+    again_s: float = 1800.0  # between a probe that failed and the next
+
+
+class NamedSuspect(NamedTuple):
+    """A suspect was named."""
+
+    at_s: float
+    suspect: Suspect
+
+
+class HealthWatch(Watch):
+    """Looks every so often at the jobs that run."""
+
+    def __init__(self, faults: HiddenFaults, settings: WatchSettings, seed: int = 1, start_s: float = 0.0) -> None:
+        super().__init__()
+        self.faults = faults
+        self.settings = settings
+        self.accusations: list[NamedSuspect] = []
+        self.moves = 0
+        self.probes = 0
+        self.quarantined: dict[
+            int, float
+        ] = {}  # machines, and when they are probed next; infinity: once they are idle
+        self.most_out = 0
+        self.lost_gpu_s = 0.0  # GPU time that was lost to slow members, as the simulation knows it
+        self.worked_gpu_s = 0.0
+        self._seed = seed
+        self._look_s = start_s + settings.every_s
+        self._next_s = self._look_s
+        self._rounds = 0
+        self._histories: dict[int, tuple[float, SpeedHistory, tuple[Member, ...]]] = {}  # by job: since when
+        self._errors = ModelErrors()
+        self._ended: list[PlacedSpeed] = []
+        self._named: set[str] = set()
+        self._aside: dict[int, int] = {}  # GPUs taken out of the books, by machine
+        self._moved: list[Job] = []
+        self._state: State | None = None
+
+    # What mypyc keeps for a pickle are the attributes of the compiled base alone.
+    def __reduce__(self) -> tuple[object, ...]:
+        return (HealthWatch, (self.faults, self.settings, self._seed), dict(self.__dict__))
+
+    def next_s(self) -> float:
+        return self._next_s
+
+    def holds_back(self) -> bool:
+        return bool(self.quarantined)
+
+    def look(self, state: State, now: float) -> None:
+        self._state = state
+        if self.settings.act:
+            self._probe(state, now)
+        if now >= self._look_s:
+            self._look_s = now + self.settings.every_s
+            self._rounds += 1
+            self._count_losses(state, now)
+            named = suspects(self._observe(state, now), WORTH_A_LOOK, self._errors)
+            for suspect in named:
+                known = suspect.name in self._named or self._machine_of(suspect.places[0]) in self.quarantined
+                if is_named(suspect) and not known:
+                    self.accusations.append(NamedSuspect(now, suspect))
+            self._named = {suspect.name for suspect in named if is_named(suspect)}
+            if self.settings.act:
+                self._act(state, named, now)
+        due = [due_s for due_s in self.quarantined.values() if due_s < INFINITY]
+        self._next_s = min([self._look_s, *due])
+
+    # What it sees.
+
+    def _count_losses(self, state: State, now: float) -> None:
+        for job in state.cluster.running.values():
+            if job.since_s > now:
+                continue  # restarting
+            usual = self.faults.expected_rate(job)[0]
+            gpu_s = float(job.gpus) * self.settings.every_s
+            self.worked_gpu_s += gpu_s
+            self.lost_gpu_s += gpu_s * max(0.0, 1.0 - job.rate / usual)
+
+    def _observe(self, state: State, now: float) -> list[PlacedSpeed]:
+        running = state.cluster.running
+        for index in [index for index in self._histories if index not in running]:
+            self._forget(index)
+        result: list[PlacedSpeed] = []
+        for index, job in running.items():
+            if now - job.since_s < self.settings.every_s:
+                continue  # restarting, or too short a while at this place
+            since_s, history, members = self._histories.get(index, (-1.0, SpeedHistory(), ()))
+            if since_s != job.placed_s:
+                self._forget(index)
+                history, members = SpeedHistory(), self._members(job)
+                self._histories[index] = (job.placed_s, history, members)
+            history.observe(now, self._measured_s(job), 1.0 / self.faults.expected_rate(job)[0])
+            if history.now is not None:
+                result.append(PlacedSpeed(job.job_id, kind_of(job), members, history.now, history.before))
+        self._ended = [row for row in self._ended if row.now.until_s > now - REMEMBERED_S]
+        return result + self._ended
+
+    def _forget(self, index: int) -> None:
+        """The job left its place. If it was slow there, that is remembered for a while."""
+        entry = self._histories.pop(index, None)
+        if entry is None:
+            return
+        _, history, members = entry
+        if history.now is not None and history.before is not None and history.now.mean > history.before.mean + 0.04:
+            name = f"{index} before"
+            self._ended.append(PlacedSpeed(name, name, members, history.now, history.before, running=False))
+
+    def _measured_s(self, job: Job) -> float:
+        """The job's step time in the units of its expected one, as its log has it."""
+        spread = -2.0
+        for place in range(4):
+            spread += uniform(self._seed, _STREAM + 4 * self._rounds + place, int(job.index))
+        noise = self.settings.noise * sqrt(WINDOW_S / self.settings.every_s)
+        measured_s: float = (1.0 + noise * 1.7320508 * spread) / job.rate
+        return measured_s
+
+    def _members(self, job: Job) -> tuple[Member, ...]:
+        assert job.allocation is not None
+        computes = 1.0 - self.faults.expected_rate(job)[1]
+        parts = job.allocation.parts()
+        machines = {machine: f"machine {machine}" for machine, _ in parts}
+        members = [Member(name, computes, name) for name in machines.values()]
+        for link, share in self.faults.link_shares(job):
+            if share > 0.01:  # the first links are the machines'
+                members.append(Member(f"link {link}", share, machines.get(link, f"link {link}")))
+        return tuple(members)
+
+    # What it does.
+
+    def _act(self, state: State, named: list[Suspect], now: float) -> None:
+        most = int(self.settings.most * int(state.cluster.topology.machine_count()))
+        self._moved = [job for job in self._moved if not self._settled(state, job, now)]
+        free = sum(int(state.cluster.all_free_on(machine)) for machine in self._open(state))
+        for suspect in named:
+            machines = [self._machine_of(place) for place in suspect.places]
+            new = [machine for machine in machines if machine not in self.quarantined]
+            if min(machines) < 0 or not new or len(self.quarantined) + len(new) > most:
+                continue
+            jobs = list({int(job.index): job for machine in new for job in state.cluster.jobs_on[machine]}.values())
+            if not suspect.sure and not self._pays(state, jobs, suspect, now):
+                continue  # to look for it costs more than it does
+            for machine in new:
+                self.quarantined[machine] = INFINITY
+                self.faults.believed[machine] = suspect.factor
+            for job in jobs:
+                free = self._move(state, job, suspect, free, now)
+            for machine in new:
+                if not state.cluster.jobs_on[machine]:
+                    self.quarantined[machine] = now + self.settings.probe_s
+        self.most_out = max(self.most_out, len(self.quarantined))
+        self._take_out(state, now)
+
+    def _settled(self, state: State, job: Job, now: float) -> bool:
+        """Whether a job that was moved runs again, and has no precedence any more."""
+        if job.allocation is None and job.prioritized:
+            return False
+        state.override(job, False, job.delay_until_s, now)
+        return True
+
+    def _machine_of(self, place: str) -> int:
+        """The machine that is kept out for a suspect; below 0: a link above the machines, which cannot be."""
+        kind, number = place.split()
+        return int(number) if kind == "machine" else -1
+
+    def _probe(self, state: State, now: float) -> None:
+        """Probe machines that are idle and due."""
+        for machine, due_s in list(self.quarantined.items()):
+            if due_s == INFINITY and not state.cluster.jobs_on[machine]:
+                self.quarantined[machine] = now + self.settings.probe_s
+            elif due_s <= now:
+                self.probes += 1
+                if self._is_sound(machine):
+                    self._bring_back(state, machine, now)
+                else:
+                    self.quarantined[machine] = now + self.settings.again_s
+
+    def _is_sound(self, machine: int) -> bool:
+        return self.faults.slow_factor(machine) == 1.0 and self.faults.link_share(machine) == 1.0
+
+    def _bring_back(self, state: State, machine: int, now: float) -> None:
+        del self.quarantined[machine]
+        self.faults.believed.pop(machine, None)
+        names = {f"machine {machine}", f"link {machine}"}
+        self._ended = [row for row in self._ended if not names & {member.name for member in row.members}]
+        self._named -= names
+        gpus = self._aside.pop(machine, 0)
+        if gpus and not state.cluster.down[machine]:
+            state.cluster.set_aside(machine, -gpus)
+            state.notify(events.UNSCHEDULABLE, now, machine, -gpus)
+            state.notify(events.CAPACITY_CHANGED, now)
+
+    def _move(self, state: State, job: Job, suspect: Suspect, free: int, now: float) -> int:
+        """Have a job on machines that are kept out checkpoint and start anew, if it gains; GPUs free elsewhere."""
+        assert job.allocation is not None
+        needed = sum(gpus for machine, gpus in job.allocation.parts() if machine in self.quarantined)
+        if job.non_preemptible:
+            return free
+        if suspect.sure and (needed > free or not self._pays(state, [job], suspect, now)):
+            return free  # its GPUs may come back before others are free
+        self.moves += 1
+        state.override(job, True, job.delay_until_s, now)
+        state.apply(Preempt(job), now)
+        self._moved.append(job)
+        return free - needed
+
+    def _open(self, state: State) -> list[int]:
+        down = state.cluster.down
+        return [machine for machine in range(len(down)) if not down[machine] and machine not in self.quarantined]
+
+    def _pays(self, state: State, jobs: list[Job], suspect: Suspect, now: float) -> bool:
+        """Whether these jobs may lose more GPU time here than restarts and probes cost them.
+
+        Each is taken to last about as long again as it has.
+        """
+        balance = 0.0
+        wait_s = 0.0 if suspect.sure else self.settings.probe_s
+        for job in jobs:
+            balance -= float(job.gpus) * (state.view.restart_s(job) + wait_s)
+            if job.job_id in suspect.jobs:
+                computes = 1.0 - self.faults.expected_rate(job)[1]
+                lost = 1.0 - 1.0 / (1.0 + computes * (suspect.factor - 1.0))
+                balance += suspect.probability * lost * min(job.run_s(now), LASTS_S) * float(job.gpus)
+        return balance > 0.0
+
+    # What the engine asks of it.
+
+    def before_pass(self, now: float) -> None:
+        if self._state is not None and (self.quarantined or self._aside):
+            self._take_out(self._state, now)
+
+    def refusal(self, action: Action) -> str:
+        """No start on a machine that is kept out: a policy may have made room there in this pass."""
+        if not self.quarantined or isinstance(action, Preempt):
+            return ""
+        assert isinstance(action, (Start, Migrate))
+        closed = any(machine in self.quarantined for machine, _ in action.allocation.parts())
+        return "the machine takes no new jobs" if closed else ""
+
+    def _take_out(self, state: State, now: float) -> None:
+        """No GPU that is free on a machine that is kept out is offered."""
+        cluster = state.cluster
+        for machine in sorted(self.quarantined):
+            if cluster.down[machine]:
+                self._aside.pop(machine, None)  # a repair brings all of its GPUs back
+                continue
+            free = int(cluster.all_free_on(machine))
+            if free > 0:
+                self._aside[machine] = self._aside.get(machine, 0) + free
+                cluster.set_aside(machine, free)
+                state.notify(events.UNSCHEDULABLE, now, machine, free)
+
+    def result(self) -> dict[str, float]:
+        share = self.lost_gpu_s / self.worked_gpu_s if self.worked_gpu_s else 0.0
+        return {
+            "lost_gpu_s": self.lost_gpu_s, "lost_share": share, "accusations": float(len(self.accusations)),
+            "moves": float(self.moves), "probes": float(self.probes), "most_out": float(self.most_out),
+        }  # fmt: skip
+
+
+def is_named(suspect: Suspect) -> bool:
+    """Whether it is sure enough for people."""
+    return suspect.sure and suspect.probability >= NAMED
+
+
+def kind_of(job: Job) -> str:
+    """What jobs are alike."""
+    return f"{job.user}/{job.name}/{job.model}/{int(job.gpus)}"

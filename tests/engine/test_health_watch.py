@@ -1,0 +1,119 @@
+"""A watch in a simulation: who is named, moved and kept out, how many at most, and who comes back."""
+
+from __future__ import annotations
+
+from dally.cluster.capacity import Cluster
+from dally.cluster.spec import read_topology
+from dally.engine.degradations import ListedDegradations
+from dally.engine.failures import Failures, ListedFailures
+from dally.engine.health_watch import HealthWatch, WatchSettings
+from dally.engine.simulate import Simulation
+from dally.engine.snapshot import fork
+from dally.model import INFINITY, Costs, Job
+from dally.perf.hidden_faults import HiddenFaults
+from dally.perf.slow_machines import SlowMachines
+from dally.policies.registry import policy_of
+
+Episode = tuple[int, float, float, float]
+
+
+def run(
+    episodes: list[Episode],
+    jobs: list[tuple[float, int, float]],
+    machines: int = 10,
+    settings: WatchSettings | None = None,
+    failures: Failures | None = None,
+    until_s: float = INFINITY,
+) -> tuple[Simulation, HealthWatch]:
+    """Jobs (submit_s, GPUs, duration_s) on machines of 8 GPUs in one rack."""
+    faults = HiddenFaults(SlowMachines(), SlowMachines())
+    watch = HealthWatch(faults, settings or WatchSettings())
+    made = [Job(place, f"j{place}", *job[:2], job[2]) for place, job in enumerate(jobs)]
+    simulation = Simulation(
+        made, Cluster(read_topology(f"1x{machines}x8")), policy_of("fifo"), faults, Costs(30.0, 1.0),
+        failures or Failures(), degradations=ListedDegradations(machines, episodes), watch=watch,
+    )  # fmt: skip
+    simulation.run(until_s)
+    return simulation, watch
+
+
+LONG = [(0.0, 8, 90000.0)] * 8
+
+
+def test_slow_machine_is_named_its_job_moved_and_it_comes_back_when_a_probe_passes() -> None:
+    simulation, watch = run([(0, 1.5, 20000.0, 30000.0)], LONG)
+    (named,) = watch.accusations
+    assert named.suspect.name == "machine 0"
+    assert 20000.0 < named.at_s <= 20600.0
+    assert (watch.moves, watch.quarantined) == (1, {})
+    assert watch.probes > 1
+    on_it = simulation.jobs[0]
+    assert on_it.preemptions == 1
+    assert on_it.finish_s < 90000.0 + 600.0 * 0.5 + 200.0
+    alone, other = run([(0, 1.5, 20000.0, 30000.0)], LONG, settings=WatchSettings(act=False))
+    assert alone.jobs[0].finish_s > on_it.finish_s + 2000.0
+    assert (other.moves, len(other.accusations)) == (0, 1)
+
+
+def test_gang_is_stopped_and_probed_where_nobody_can_tell_which_of_its_machines_it_is() -> None:
+    jobs = [(0.0, 24, 90000.0), *[(0.0, 8, 90000.0)] * 5]
+    simulation, watch = run([(1, 2.0, 20000.0, INFINITY)], jobs, settings=WatchSettings(most=0.4))
+    assert simulation.jobs[0].preemptions == 1
+    assert simulation.jobs[0].finish_s < 92000.0
+    assert list(watch.quarantined) == [1]
+    assert watch.most_out == 3
+
+
+def test_never_more_than_the_set_share_is_kept_out() -> None:
+    slow = [(machine, 2.0, 20000.0 + 500.0 * machine, INFINITY) for machine in range(5)]
+    _, watch = run(slow, [(0.0, 8, 50000.0)] * 8, 20, WatchSettings(most=0.1))
+    assert watch.most_out == 2
+    _, none = run(slow, [(0.0, 8, 50000.0)] * 8, 9, WatchSettings(most=0.1))
+    assert none.most_out == 0
+
+
+def test_all_machines_slow_at_once_and_sound_ones_are_left_alone() -> None:
+    for slow in ([], [(machine, 1.5, 20000.0, 40000.0) for machine in range(10)]):
+        simulation, watch = run(slow, LONG)
+        assert (watch.accusations, watch.moves, watch.most_out) == ([], 0, 0)
+        assert not any(job.preemptions for job in simulation.jobs)
+
+
+def test_flapping_machine_is_not_named_at_every_turn() -> None:
+    """Slow for 10 minutes of 20: what was named stays out between probes, and all jobs end."""
+    slow = [(0, 1.5, 20000.0 + 1200.0 * turn, 20600.0 + 1200.0 * turn) for turn in range(50)]
+    simulation, watch = run(slow, LONG)
+    assert len(watch.accusations) < 15
+    assert all(job.preemptions <= 5 for job in simulation.jobs)
+    assert all(job.finish_s < 93000.0 for job in simulation.jobs)
+
+
+def test_machine_that_fails_while_it_is_kept_out_has_all_its_gpus_afterwards() -> None:
+    failures = ListedFailures([(0, 24000.0, 26000.0)])
+    simulation, watch = run([(0, 1.5, 20000.0, 30000.0)], LONG, failures=failures)
+    assert watch.quarantined == {}
+    assert [int(simulation.state.cluster.free_on(machine)) for machine in range(10)] == [8] * 10
+
+
+def test_jobs_that_wait_for_machines_kept_out_start_once_these_are_back() -> None:
+    jobs = [(0.0, 8, 30000.0), (25000.0, 32, 1000.0)]
+    simulation, watch = run([(0, 2.0, 20000.0, 40000.0)], jobs, 4, WatchSettings(most=0.5))
+    assert watch.probes > 0
+    assert simulation.jobs[1].start_s >= 40000.0
+    assert simulation.state.finished == 2
+
+
+def test_run_goes_on_from_a_copy() -> None:
+    faults = HiddenFaults(SlowMachines(), SlowMachines())
+    watch = HealthWatch(faults, WatchSettings())
+    made = [Job(place, f"j{place}", 0.0, 8, 90000.0) for place in range(8)]
+    simulation = Simulation(
+        made, Cluster(read_topology("1x10x8")), policy_of("fifo"), faults, Costs(30.0, 1.0), Failures(),
+        degradations=ListedDegradations(10, [(0, 1.5, 20000.0, 30000.0)]), watch=watch,
+    )  # fmt: skip
+    simulation.go_on(21000.0)
+    copy = fork(simulation)
+    simulation.run()
+    copy.run()
+    assert [job.finish_s for job in copy.jobs] == [job.finish_s for job in simulation.jobs]
+    assert copy.watch.result() == simulation.watch.result()
