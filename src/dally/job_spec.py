@@ -58,6 +58,7 @@ class JobSpec:
     include: str = _fact("", "Machines it must use, all of them: n[01-04],n07.")
     exclude: str = _fact("", "Machines it must not use, in the same form.")
     reservation: str = _fact("", "The reservation it runs in.")
+    pattern: str = _fact("", "How it prints its progress, if no framework does: lap {step} of {total}.")
     any_shape: bool = _fact(False, "Whether it may run on other numbers of machines and tasks than it asks for.")
 
     def __eq__(self, other: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from dally.live.job_progress import ProgressReader
 from dally.live.status import JobStatus
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
+from dally.progress.line_progress import LineProgress
 from dally.progress.report_file import Report, write_report
 from tests.waiting import wait_for
 
@@ -79,11 +81,67 @@ def test_progress_of_a_real_process_is_on_its_status_within_ten_seconds(
 class Files:
     """A backend that has nothing but logs."""
 
+    logs_per_s = 100.0
+    answers_at_once = True
+
     def __init__(self, *sources: ProgressSource) -> None:
         self.sources = sources
 
     def progress_sources(self) -> tuple[ProgressSource, ...]:
         return self.sources
+
+
+def test_log_of_a_server_that_does_not_answer_holds_up_nobody(tmp_path: Path) -> None:
+    """It is read beside the cycles, and what it says is there at the next."""
+    answered = threading.Event()
+
+    class Slow:
+        path = "slow"
+
+        def look(self) -> list[LineProgress]:
+            answered.wait(20.0)
+            return [LineProgress(7, 10)]
+
+    slow = Files(ProgressSource("1", "slow", "", 0, tail=lambda parse: Slow()))
+    slow.answers_at_once = False
+    reader = ProgressReader(every_s=0.0)
+    time.sleep(0.02)  # a look is allowed after a hundredth of a second
+    for _ in range(3):
+        reader.read(slow)  # type: ignore[arg-type]
+        assert reader._rows == {}
+    answered.set()
+
+    def known() -> bool:
+        reader.read(slow)  # type: ignore[arg-type]
+        return bool(reader._rows)
+
+    wait_for(known)
+    assert reader._rows["1"][0].step == 7
+
+
+def test_statements_count_more_than_the_log(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("step 3/10 loss=0.5\n")
+    now = [0.0]
+    reader = ProgressReader(lambda: now[0])
+    for stated, seconds in (("x/y", 10.0), ("40/100", 20.0), ("41/100", 30.0)):
+        now[0] = seconds
+        reader.read(Files(ProgressSource("1", str(tmp_path / "log"), "", os.getuid(), stated=stated)))  # type: ignore[arg-type]
+        rows = reader._rows["1"]
+        assert (rows[-1].step, rows[-1].total) == ((3, 10) if stated == "x/y" else (int(stated[:2]), 100))
+    (tmp_path / "log").write_text("step 3/10 loss=0.5\nstep 4/10 loss=0.5\n")
+    now[0] = 40.0
+    reader.read(Files(ProgressSource("1", str(tmp_path / "log"), "", os.getuid())))  # type: ignore[arg-type]
+    assert rows == [LineProgress(41, 100)]
+
+
+def test_own_pattern_is_what_counts(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("step 3/10 loss=0.5\nlap 30 of 90\n")
+    now = [0.0]
+    reader = ProgressReader(lambda: now[0])
+    now[0] = 10.0
+    source = ProgressSource("1", str(tmp_path / "log"), "", os.getuid(), "lap {step} of {total}")
+    reader.read(Files(source))  # type: ignore[arg-type]
+    assert [(row.step, row.total) for row in reader._rows["1"]] == [(30, 90)]
 
 
 def test_files_of_another_user_say_nothing(tmp_path: Path) -> None:

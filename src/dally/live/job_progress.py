@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from dally.live.backends.base import Backend, HasProgress, ProgressSource
 from dally.live.reconcile.roster import Roster
 from dally.model import FINISHED, MEASURE, NEVER, REPORT, RUNNING, Event, Job
+from dally.progress.line_parser import parse_line
 from dally.progress.line_progress import LineProgress
 from dally.progress.log_reader import EVERY_S, LogReader
-from dally.progress.report_file import Report, read_report
+from dally.progress.own_pattern import OwnPattern
+from dally.progress.report_file import Report, read_report, read_statement
 from dally.progress.step_times import StepTimes
 from dally.progress.time_left import Left, RemainingTime, pace_of, stage_of
 
@@ -51,33 +55,70 @@ class ProgressReader:
         self._estimator = RemainingTime()
         self._followed: dict[str, _Followed] = {}
         self._rows: dict[str, list[LineProgress]] = {}  # read and not taken note of yet
+        self._read_beside: dict[str, list[LineProgress]] = {}  # by a look beside the cycles
+        self._look: threading.Thread | None = None
         self._reports: dict[str, Report] = {}
+        self._stated: dict[str, str] = {}  # the latest statement that a backend passes on
         self._reports_due_s = clock()
 
     def read(self, backend: Backend) -> None:
-        """Read what is due of the logs and files of running jobs; nobody waits for the scheduler meanwhile."""
-        if not isinstance(backend, HasProgress):
+        """Read what is due of the logs and files of running jobs; nobody waits for the scheduler meanwhile.
+
+        Where a server may take its time for an answer, it is read beside the cycles.
+        """
+        if not isinstance(backend, HasProgress) or (self._look is not None and self._look.is_alive()):
             return
+        self._take_over(self._read_beside)
+        self._read_beside = {}
         sources = backend.progress_sources()
         self._reader.keep([source.job_id for source in sources])
+        self._reader.most_per_s = backend.logs_per_s
         for source in sources:
-            if source.log:
-                self._reader.follow(source.job_id, source.log, source.owner)
-        for job_id, rows in self._reader.look().items():
-            self._rows.setdefault(job_id, []).extend(rows)
+            self._follow(source)
+        if backend.answers_at_once:
+            self._take_over(self._reader.look())
+        else:
+            self._look = threading.Thread(target=self._look_beside, name="dally-logs", daemon=True)
+            self._look.start()
         if self._clock() >= self._reports_due_s:
             self._reports_due_s = self._clock() + self._every_s / 2.0
             self._read_reports(sources)
+
+    def _follow(self, source: ProgressSource) -> None:
+        parse = OwnPattern(source.pattern).parse if source.pattern else parse_line
+        if source.log and source.tail is None:
+            self._reader.follow(source.job_id, source.log, source.owner, parse)
+        elif source.log and source.tail is not None:
+            self._reader.follow_tail(source.job_id, source.log, partial(source.tail, parse))
+
+    def _look_beside(self) -> None:
+        self._read_beside = self._reader.look()
+
+    def _take_over(self, rows_of: Mapping[str, list[LineProgress]]) -> None:
+        for job_id, rows in rows_of.items():
+            followed = self._followed.get(job_id)
+            if followed is None or not followed.reported:
+                self._rows.setdefault(job_id, []).extend(rows)
 
     def _read_reports(self, sources: tuple[ProgressSource, ...]) -> None:
         for source in sources:
             report = read_report(source.report, source.owner) if source.report else None
             if report is not None and report != self._reports.get(source.job_id):
                 self._reports[source.job_id] = report
-                followed = self._followed.setdefault(source.job_id, _Followed())
-                if not followed.reported:
-                    followed.reported, followed.times = True, StepTimes()
-                self._rows[source.job_id] = [LineProgress(report.step, report.total)]
+                self.state(source.job_id, report.step, report.total)
+            if source.stated and source.stated != self._stated.get(source.job_id):
+                self._stated[source.job_id] = source.stated
+                step, total = read_statement(source.stated)
+                if step is not None:
+                    self.state(source.job_id, step, total)
+
+    def state(self, job_id: str, step: int, total: int | None) -> None:
+        """The job says itself how far it is: from here on its log does not count."""
+        followed = self._followed.setdefault(job_id, _Followed())
+        if not followed.reported:
+            followed.reported, followed.times = True, StepTimes()
+            followed.placed_s = NEVER
+        self._rows[job_id] = [LineProgress(step, total)]
 
     def events(self, roster: Roster, now: float) -> list[Event]:
         """Take note of what was read: what the engine is to know of it."""
@@ -90,6 +131,7 @@ class ProgressReader:
         for job_id in [job_id for job_id in self._followed if job_id not in roster.jobs]:
             del self._followed[job_id]
             self._reports.pop(job_id, None)
+            self._stated.pop(job_id, None)
         return result
 
     def _observe(self, job: Job, rows: list[LineProgress], now: float) -> list[Event]:

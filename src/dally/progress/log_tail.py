@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from dally.progress.line_parser import parse_line
@@ -76,13 +76,14 @@ class LogTail:
         if first:
             parsed = (self._parse(line.decode("utf-8", "replace")) for line in lines[:HEAD_LINES])
             return [progress for progress in parsed if progress is not None]
-        return list(self._latest(lines))[::-1]
+        return list(latest_progress(lines, self._parse))[::-1]
 
-    def _latest(self, lines: list[bytes]) -> Iterator[LineProgress]:
-        """From the end back to a line that holds a step."""
-        for line in lines[: -TAIL_LINES - 1 : -1]:
-            progress = self._parse(line.decode("utf-8", "replace"))
-            if progress is not None:
-                yield progress
-                if progress.step is not None:
-                    return
+
+def latest_progress(lines: Sequence[bytes], parse: Parser) -> Iterator[LineProgress]:
+    """From the end back to a line that holds a step."""
+    for line in lines[: -TAIL_LINES - 1 : -1]:
+        progress = parse(line.decode("utf-8", "replace"))
+        if progress is not None:
+            yield progress
+            if progress.step is not None:
+                return

@@ -62,3 +62,14 @@ def _parsed(text: bytes) -> Report | None:
     bounded = total is None or (type(total) is int and 0 < total <= MOST_STEPS)
     timed = type(at_s) in (int, float) and 0.0 <= at_s < 1e12
     return Report(step, total, float(at_s)) if whole and bounded and timed else None
+
+
+def read_statement(text: str) -> tuple[int | None, int | None]:
+    """Steps done and how many there are, of 120/400 or 120; None: it says nothing sensible."""
+    step, slash, total = text.partition("/")
+    if not step.isdigit() or not step.isascii() or int(step) > MOST_STEPS:
+        return None, None
+    if not slash:
+        return int(step), None
+    known = total.isdigit() and total.isascii() and 0 < int(total) <= MOST_STEPS
+    return (int(step), int(total)) if known else (None, None)

@@ -12,6 +12,8 @@ from dally.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from dally.cluster.topology import Topology
+    from dally.progress.log_reader import Tail
+    from dally.progress.log_tail import Parser
 
 # ObservedJob.state
 QUEUED: Final = "queued"  # waits until it is started
@@ -306,14 +308,20 @@ class ProgressSource:
     """Where a running job says how far it is; empty: not there."""
 
     job_id: str
-    log: str  # what it prints
+    log: str  # what it prints: a file, or what `tail` reads
     report: str  # the file of `dally.report`
     owner: int  # the user to whom both must belong
+    pattern: str = ""  # of the lines that say how far it is, if its user states one
+    stated: str = ""  # steps done, of how many: 120/400
+    tail: Callable[[Parser], Tail] | None = None  # reads a log that is no file of this machine
 
 
 @runtime_checkable
 class HasProgress(Protocol):
-    """Has logs of its jobs on this machine; of others how far jobs are is not known."""
+    """Can read what its jobs print; of others how far jobs are is not known."""
+
+    logs_per_s: float  # looks at all logs
+    answers_at_once: bool  # the logs are files of this machine: nobody has to wait for them
 
     def progress_sources(self) -> tuple[ProgressSource, ...]:
         """The files of all running jobs."""

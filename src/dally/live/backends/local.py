@@ -30,6 +30,7 @@ from dally.live.backends.drained_file import read_drained, write_drained
 from dally.live.backends.job_environment import UMASK, job_environment
 from dally.live.backends.job_folder import ALIVE, GONE, JobFolder
 from dally.progress import report_file
+from dally.progress.log_reader import MOST_PER_S
 from dally.whole_file import write_whole
 
 GRACE_S: Final = 30.0  # between SIGTERM and SIGKILL
@@ -54,6 +55,8 @@ class LocalBackend(JobByJob):
     """Jobs of a folder, each with a folder of its own. They outlive the daemon; a new one finds them there."""
 
     name = "local"
+    logs_per_s = MOST_PER_S
+    answers_at_once = True
 
     def __init__(self, folder: Path, topology: Topology, speed: float = 1.0, grace_s: float = GRACE_S) -> None:
         """`speed`: how much faster than the wall clock jobs without a command take their time."""
@@ -198,11 +201,7 @@ class LocalBackend(JobByJob):
 
     def progress_sources(self) -> tuple[ProgressSource, ...]:
         """In the folders of the jobs."""
-        return tuple(
-            ProgressSource(one.job.job_id, str(one.path / "log"), str(one.path / "progress"), os.geteuid())
-            for one in self._jobs.values()
-            if one.job.state == base.RUNNING
-        )
+        return tuple(_source(one) for one in self._jobs.values() if one.job.state == base.RUNNING)
 
     def drain(self, machine: str, why: str) -> None:
         """Noted in a file beside the jobs."""
@@ -321,3 +320,9 @@ class LocalBackend(JobByJob):
     def _reap(self) -> None:
         for number in [number for number, child in self._children.items() if child.poll() is not None]:
             del self._children[number]
+
+
+def _source(one: JobFolder) -> ProgressSource:
+    """Where the job says how far it is."""
+    printed, report = str(one.path / "log"), str(one.path / "progress")
+    return ProgressSource(one.job.job_id, printed, report, os.geteuid(), one.job.spec.pattern)

@@ -8,6 +8,7 @@ from typing import Any
 
 from dally.errors import InputError
 from dally.job_spec import PREEMPT_CHOICES, JobSpec
+from dally.progress.own_pattern import OwnPattern
 from dally.traces.times import span_s
 
 FACT_NAMES = ("model", "expected", "checkpoint", "group", "shape", "preempt")
@@ -34,6 +35,7 @@ def read_facts(result: Mapping[str, Any], problems: list[str]) -> JobSpec:
         preempt = ""
     return JobSpec(
         0,
+        pattern=_pattern(result.get("pattern", ""), problems),
         preempt=preempt,
         any_shape=shape == "any",
         model=model,
@@ -41,6 +43,17 @@ def read_facts(result: Mapping[str, Any], problems: list[str]) -> JobSpec:
         duration_s=_duration_s("expected", result.get("expected"), problems),
         checkpoint_every_s=_duration_s("checkpoint", result.get("checkpoint"), problems),
     )
+
+
+def _pattern(text: object, problems: list[str]) -> str:
+    """How its lines say how far it is, if that is a pattern."""
+    if text:
+        try:
+            OwnPattern(str(text), "pattern")
+        except InputError as error:
+            problems.append(str(error))
+            return ""
+    return str(text)
 
 
 def _duration_s(name: str, value: object, problems: list[str]) -> float | None:

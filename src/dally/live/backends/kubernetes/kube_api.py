@@ -103,6 +103,18 @@ class KubeApi:
             raise RefusedError(what, answer.status, result if isinstance(result, dict) else no_object)
         return result
 
+    def text(self, path: str, most_bytes: int, timeout_s: float, **query: Any) -> bytes:
+        """The beginning of an answer that is no JSON."""
+        from urllib3.exceptions import HTTPError
+
+        answer = self.call("GET", path, stream=True, timeout_s=timeout_s, **query)
+        try:
+            return bytes(answer.read(most_bytes))
+        except (HTTPError, OSError) as error:
+            raise BackendError(one_line(f"GET {path}: {error}", LONGEST_COMPLAINT)) from None
+        finally:
+            answer.close()
+
     def get(self, path: str, **query: Any) -> Entry:
         """One object, or a list."""
         result: Entry = self.call("GET", path, **query)

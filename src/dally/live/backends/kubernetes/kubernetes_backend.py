@@ -18,6 +18,7 @@ from dally.live.backends.base import (
     JobByJob,
     Observed,
     Placement,
+    ProgressSource,
     Publication,
     StartOrder,
     Submission,
@@ -48,6 +49,7 @@ from dally.live.backends.kubernetes.owners import Owners, maker_of, path_of
 from dally.live.backends.kubernetes.plan_seal import PlanSeal
 from dally.live.backends.kubernetes.pod_gang import PodGang
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
+from dally.live.backends.kubernetes.pod_log import PodLog
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.priority_watch import PriorityWatch
 from dally.live.backends.kubernetes.ranks import seats
@@ -55,6 +57,7 @@ from dally.live.backends.kubernetes.scheduling_gates import SINCE, version_of
 from dally.live.backends.kubernetes.tenancy import Tenancy
 from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 from dally.live.facts import allocation_of
+from dally.progress.log_tail import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +73,8 @@ class KubernetesBackend(JobByJob):
     """A cluster under Kubernetes. Pods that name our scheduler wait in it unbound; this alone binds them."""
 
     name = "kubernetes"
+    logs_per_s = 10.0
+    answers_at_once = False
 
     def __init__(self, options: KubeOptions, folder: Path = Path()) -> None:
         """`folder`: for the file of queues."""
@@ -410,6 +415,20 @@ class KubernetesBackend(JobByJob):
         ours = self._gangs.ours()
         tiers = {gang.key: self._tier(gang.plan) for gang in ours if gang.bound and gang.waiting}
         return self._gang_repair.repair_gangs(ours, tiers, self._fence(self._snapshot_term))
+
+    def progress_sources(self) -> tuple[ProgressSource, ...]:
+        """Of each gang the first pod's log, if it may be read, and what its annotation says."""
+        return tuple(self._progress_source(gang, gang.bound[0]) for gang in self._gangs.ours() if gang.bound)
+
+    def _progress_source(self, gang: PodGang, first: PodRecord) -> ProgressSource:
+        path = f"{first.path}:{first.uid}" if self._options.logs and first.phase == "Running" else ""
+
+        def tail(parse: Parser) -> PodLog:
+            return PodLog(self.api, path, first.path, first.container, parse)
+
+        stated = first.stated.get(names.PROGRESS, "")
+        pattern = self._gangs.job(gang).spec.pattern
+        return ProgressSource(gang.key.job_id, path, "", 0, pattern, stated, tail)
 
     def publish(self, publication: Publication) -> None:
         """Events and conditions of pods, written by a thread of their own."""

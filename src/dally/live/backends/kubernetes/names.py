@@ -10,7 +10,8 @@ GANG: Final = "dally.io/gang"  # label: pods that start together
 GANG_SIZE: Final = "dally.io/gang-size"  # label or annotation: how many
 HOLD: Final = "dally.io/hold"  # annotation: "true" keeps a gang waiting
 USER: Final = "dally.io/user"  # label or annotation
-FACTS: Final = ("model", "expected", "checkpoint", "group", "preempt")  # annotations dally.io/…
+FACTS: Final = ("model", "expected", "checkpoint", "group", "preempt", "pattern")  # annotations dally.io/…
+PROGRESS: Final = "dally.io/progress"  # annotation: steps done, of how many: 120/400
 GATE: Final = "dally.io/gate"  # a scheduling gate
 HOSTFILE: Final = "dally-hosts-"  # before the gang's name: the ConfigMap with its machines
 # Said by us, with the binding.

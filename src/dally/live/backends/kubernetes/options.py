@@ -33,6 +33,7 @@ class KubeOptions:
     priorities: bool = True  # PriorityClasses order our jobs, and higher ones preempt
     trust: tuple[str, ...] = (tenancy.QUEUE,)  # which of pods' labels say whose they are: user, queue
     autoscaler: str = ""  # how long a gang that no node could hold is left to it; empty: all pods are
+    logs: bool = False  # read what pods print, to know how far they are
     events: bool = True  # write events and conditions of pods
 
     def autoscaler_wait_s(self) -> float | None:

@@ -75,6 +75,7 @@ class PodRecord:
     unmodelled: str = ""  # a rule of its placement that nobody here checks
     rules: PodRules = NO_RULES
     labels: dict[str, str] = field(default_factory=dict)  # all of them, as other pods' rules see them
+    container: str = ""  # the one with GPUs, where there are several
     pinned: bool = False  # let through its gate for `node`, to which Kubernetes' own scheduler has yet to bind it
 
     @property
@@ -126,8 +127,18 @@ def pod_record(entry: Entry, trusts: Trust) -> PodRecord:
         unmodelled_in(spec),
         rules_of(about, spec),
         about.get("labels") or {},
+        _container(spec),
         bool(pin),
     )
+
+
+def _container(spec: Entry) -> str:
+    """The name of the container that trains."""
+    containers = spec.get("containers") or []
+    if len(containers) < 2:
+        return ""
+    training = [one for one in containers if needs_of({"containers": [one]}).gpus]
+    return str((training or containers)[0].get("name", ""))
 
 
 def _is_ours(name: str) -> bool:

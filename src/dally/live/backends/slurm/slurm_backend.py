@@ -21,16 +21,19 @@ from dally.live.backends.base import (
     ObservedJob,
     ObservedMachine,
     Placement,
+    ProgressSource,
     Publication,
     StartOrder,
     Submission,
 )
 from dally.live.backends.slurm.comments import WaitingComments
 from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
+from dally.live.backends.slurm.job_logs import log_path
 from dally.live.backends.slurm.job_mark import with_mark
 from dally.live.backends.slurm.job_record import (
     FINAL,
     JobRecord,
+    number,
     placement_in,
     records_of,
     unusual,
@@ -67,6 +70,8 @@ class SlurmBackend(JobByJob):
     """
 
     name = "slurm"
+    logs_per_s = 100.0
+    answers_at_once = False
     concurrent = True
 
     def __init__(
@@ -282,6 +287,15 @@ class SlurmBackend(JobByJob):
         comments = self._comments.due(publication, self._records, starting)
         if comments:
             self._starter.comment(comments)
+
+    def progress_sources(self) -> tuple[ProgressSource, ...]:
+        """What batch scripts print, where this machine has the file and its owner is the job's user."""
+        running = [job for job in self._latest.jobs if job.managed and job.state == base.RUNNING]
+        return tuple(self._progress_source(self._records[job.job_id], job.spec.pattern) for job in running)
+
+    def _progress_source(self, record: JobRecord, pattern: str) -> ProgressSource:
+        path = log_path(record.row) if record.row.get("batch_flag") else ""
+        return ProgressSource(record.job_id, path, "", number(record.row.get("user_id")), pattern)
 
     # For operators and for jobs.
 
