@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.live.slurm_option_rows import ROWS, OptionBench, report
+from tests.live.slurm_option_rows import PARTITION_ROWS, ROWS, OptionBench, report
 from tests.live.slurm_rollback_rows import RollbackBench
 from tests.live.slurm_site import missing_for_a_site, slurm_site
 
@@ -30,7 +30,8 @@ def main() -> None:
         raise SystemExit(f"not installed: {', '.join(missing_for_a_site())}")
     rows = [row for row in ROWS if given.only in row.options]
     with slurm_site() as site, tempfile.TemporaryDirectory() as folder:
-        outcomes = OptionBench(site, Path(folder)).run(rows)
+        also = [row for row in PARTITION_ROWS if given.only in row.options]
+        outcomes = OptionBench(site, Path(folder)).run([*rows, *also])
         print(report(outcomes), flush=True)
         print("\nRolled back:\n")
         restored = RollbackBench(site, Path(folder)).run(rows)

@@ -113,6 +113,17 @@ ROWS = (
     OptionRow("--gres=gpu:1 : --gres=gpu:1", LEFT, "het"),
 )
 
+NO_ROOM = "enough free GPUs"  # it waits, and was not sent to Slurm in vain
+# Of what partitions set for their jobs; not compared when rolled back, as Slurm notes it at its jobs by and by.
+PARTITION_ROWS = (
+    OptionRow("--gres=gpu:1 -p whole", STARTS, "n02", (4,), ("--gres=gpu:1 -w n01",)),
+    OptionRow("--gpus=6 -p whole", STARTS, "n[01-02]", (4, 4)),
+    OptionRow("--gres=gpu:1 -w n01", BLOCKED, NO_ROOM, (), ("--gres=gpu:1 -p whole -w n01",)),
+    OptionRow("--gres=gpu:1 -p lean", STARTS, "n01", (1,), ("--gres=gpu:2 -p lean",)),
+    OptionRow("--gres=gpu:2 -p lean", BLOCKED, NO_ROOM, (), ("--gres=gpu:2 -p lean",)),
+    OptionRow("--gres=gpu:1 -p lean -c5", BLOCKED, NO_ROOM, (), ("--gres=gpu:2 -p lean",)),
+)
+
 
 @dataclass(frozen=True)
 class OptionOutcome:

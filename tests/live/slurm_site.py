@@ -22,8 +22,9 @@ class SlurmSite(AccountedSlurm):
     """Eight nodes of 16 CPUs and 64 GB in two racks.
 
     n01 to n06 have four A100s each and are the partition `gpu`, n07 and n08 have two V100s each and are `old`;
-    `short` is all of them for half an hour. n01 to n04 have the features `ib` and `fast`, n05 and n06 `ib`, n07 and
-    n08 `eth`.
+    `short` is all of them for half an hour. `whole` (n01 and n02) gives jobs their nodes to themselves, and `lean`
+    (n01) four CPUs a GPU and no more than twelve in all. n01 to n04 have the features `ib` and `fast`, n05 and n06
+    `ib`, n07 and n08 `eth`.
     """
 
     reservations: tuple[tuple[str, ...], ...] = (
@@ -64,6 +65,8 @@ class SlurmSite(AccountedSlurm):
             f"PartitionName=gpu Nodes={gpu} Default=YES MaxTime=INFINITE State=UP\n"
             f"PartitionName=short Nodes=n[01-{self.features[-1][1]:02d}] MaxTime=30 State=UP\n"
             f"PartitionName=old Nodes={old} MaxTime=INFINITE State=UP\n"
+            "PartitionName=whole Nodes=n[01-02] State=UP OverSubscribe=EXCLUSIVE\n"
+            "PartitionName=lean Nodes=n01 State=UP MaxCPUsPerNode=12 DefCpuPerGPU=4\n"
             f"Licenses=matlab:{self.licences}\n"
         )
 

@@ -72,6 +72,7 @@ def job_of(reader: JobReader | None = None, **changes: Any) -> base.ObservedJob:
         ({"job_state": "RUNNING", **OURS, "requeue": False}, base.RUNNING, False),
         ({"job_state": "SUSPENDED"}, base.RUNNING, False),
         ({"job_state": "CONFIGURING"}, base.STARTING, False),
+        ({**OURS, "job_state": "CONFIGURING", "nodes": "a", "gres_detail": ["gpu:8"]}, base.RUNNING, True),
         ({"job_state": "COMPLETING"}, base.STOPPING, False),
         ({"job_state": ["RUNNING", "COMPLETING"]}, base.STOPPING, False),
         ({"job_state": "COMPLETED"}, base.FINISHED, False),

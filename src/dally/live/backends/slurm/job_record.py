@@ -38,6 +38,11 @@ class JobRecord:
     mark: dict[str, str] | None
 
     @property
+    def partition(self) -> str:
+        """The one that it is in, or all that it names."""
+        return text_of(self.row, "partition")
+
+    @property
     def pending(self) -> bool:
         """It waits, for whatever."""
         return "PENDING" in self.states and not self.states & STOPPING

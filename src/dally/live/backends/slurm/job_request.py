@@ -35,6 +35,17 @@ class GpuRequest(NamedTuple):
     nodes_max: int
 
 
+class JobDefaults(NamedTuple):
+    """What Slurm gives a job that does not state it: `JobDefaults` of slurm.conf and of partitions."""
+
+    cpus_per_gpu: int = 0  # 0, here and below: none
+    memory_mb_per_gpu: int = 0
+    threads: int = 1  # of a core: jobs get whole cores
+
+
+NO_DEFAULTS: Final = JobDefaults()
+
+
 class MachineRequest(NamedTuple):
     """On which machines a job is to run, as a JobSpec has it."""
 
@@ -59,6 +70,7 @@ def gpu_request(record: JobRecord, machine_gpus: int, original: Mapping[str, str
     nodes, most, tasks = (max(least, number_in(came, name) or 0) for name, least in _COUNTS)
     per_node, in_all, per_task = (gpus_in(came[name]) for name in ("pernode", "perjob", "pertask"))
     if record.whole_machines:
+        nodes = max(nodes, -(-max(in_all, per_task * tasks) // machine_gpus))
         return GpuRequest(nodes * machine_gpus, machine_gpus, machine_gpus, nodes, nodes)
     if per_node:
         nodes = in_all // per_node if in_all and in_all % per_node == 0 else nodes
@@ -105,7 +117,7 @@ def gpu_kind(row: dict[str, Any]) -> str:
     return next((item.kind for item in items if item.name == "gpu" and item.kind), "")
 
 
-def spec_of(record: JobRecord, facts: JobSpec, machine_gpus: int) -> JobSpec:
+def spec_of(record: JobRecord, facts: JobSpec, machine_gpus: int, defaults: JobDefaults = NO_DEFAULTS) -> JobSpec:
     """All that the job asks for and all that is stated of it."""
     row, original = record.row, original_of(record)
     request = gpu_request(record, machine_gpus, original)
@@ -122,7 +134,7 @@ def spec_of(record: JobRecord, facts: JobSpec, machine_gpus: int) -> JobSpec:
         reservation=text_of(row, "resv_name"), licences=licences_in(text_of(row, "licenses")),
         exclusive=record.whole_machines, **where._asdict(),
     )  # fmt: skip
-    return replace(spec, **_cpus_and_memory(record, original, request))
+    return replace(spec, **_cpus_and_memory(record, original, request, defaults))
 
 
 def _group(request: GpuRequest, facts: JobSpec, where: MachineRequest, machine_gpus: int) -> int:
@@ -135,19 +147,26 @@ def _group(request: GpuRequest, facts: JobSpec, where: MachineRequest, machine_g
     return facts.group if fits else request.group
 
 
-def _cpus_and_memory(record: JobRecord, original: Mapping[str, str], request: GpuRequest) -> dict[str, Any]:
+def _cpus_and_memory(
+    record: JobRecord, original: Mapping[str, str], request: GpuRequest, defaults: JobDefaults
+) -> dict[str, Any]:
     """By node where the number of nodes is fixed, or else by GPU."""
     row = record.row
     nodes = request.gpus // request.per_node if request.per_node else 0
     cpus, least = number_in(original, "cpus") or 1, number_in(original, "mincpus") or 1
     by_gpu = gpus_in(text_of(row, "cpus_per_tres"))
+    if cpus <= max(1, number_in(original, "tasks") or 0, nodes):  # it states no CPUs
+        by_gpu = by_gpu or defaults.cpus_per_gpu
     values = {"cpus_per_gpu": float(by_gpu)}
     if nodes and not by_gpu:
-        values = {"cpus_per_node": float(max(math.ceil(cpus / nodes), least))}
+        on_each = max(math.ceil(cpus / nodes), least)
+        values = {"cpus_per_node": float(-(-on_each // defaults.threads) * defaults.threads)}
     elif not by_gpu:
         values = {"cpus_per_gpu": max(cpus, request.gpus and 1) / max(1, request.gpus)}
     memory_by_gpu, by_cpu = gpus_in(text_of(row, "memory_per_tres")), number(row.get("memory_per_cpu"))
     by_node = number_in(original, "memory") or 0
+    if not (by_node or by_cpu):
+        memory_by_gpu = memory_by_gpu or defaults.memory_mb_per_gpu
     if memory_by_gpu:
         return values | {"memory_mb_per_gpu": float(memory_by_gpu)}
     if by_cpu:

@@ -64,9 +64,11 @@ class JobReader:
         if self._rests(record) and state == base.QUEUED:
             state = base.STOPPING
         placement = {} if state in base.ENDED or record.pending else placement_in(record.row)
+        if state == base.STARTING and placement:
+            state = base.RUNNING  # its nodes are its own, and boot or run a prolog, which may take many minutes
         if record.paused and not placement:
             state = base.STOPPING  # it was paused to be requeued, and has left
-        spec = spec_of(record, facts, self._machine_gpus(record))
+        spec = spec_of(record, facts, self._machine_gpus(record), self.partitions.defaults_of(record.partition))
         held = sum(placement.values())
         shrunk = state == base.RUNNING and held < spec.gpus  # it lost a node, and was submitted with --no-kill
         if placement and (shrunk or number_in(record.mark, "gpus") is None):
@@ -86,6 +88,12 @@ class JobReader:
         if self._partitions and not self._partitions.issuperset(original_of(record)["partition"].split(",")):
             return OTHER_PARTITION
         return left_alone(record.row) or unmodelled_shape(record, self._machine_gpus(record))
+
+    def as_its_partition_has_it(self, record: JobRecord) -> JobRecord:
+        """The job with whole machines, if its partition gives no others."""
+        if record.whole_machines or not self.partitions.rule_of(record.partition).whole_machines:
+            return record
+        return replace(record, row={**record.row, "shared": "none"})
 
     def _machine_gpus(self, record: JobRecord) -> int:
         """Of the largest machine that the job may use, as far as known."""

@@ -45,6 +45,11 @@ def machines_of(
     return result
 
 
+def threads_of(rows: Iterable[dict[str, Any]]) -> int:
+    """Of a core, the most of any node."""
+    return max((number(row.get("threads")) for row in rows), default=1) or 1
+
+
 def _machine(row: dict[str, Any], gpus: int, counts_memory: bool, reserved: Container[str]) -> ObservedMachine:
     memory = number(row.get("real_memory")) - number(row.get("specialized_memory"))
     return ObservedMachine(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dally.cluster.feasibility.statement import feature_test
@@ -13,8 +13,8 @@ from dally.cluster.formats.hostlist import expand_list
 from dally.errors import InputError
 from dally.job_spec import JobSpec
 from dally.live.backends import base
-from dally.live.backends.base import ObservedMachine, ObservedReservation
-from dally.live.backends.slurm.job_request import MachineRequest
+from dally.live.backends.base import ObservedJob, ObservedMachine, ObservedReservation
+from dally.live.backends.slurm.job_request import NO_DEFAULTS, JobDefaults, MachineRequest
 from dally.live.backends.slurm.shown_limits import lines_of
 
 ANY_USER: Final = ("", "ALL")
@@ -32,6 +32,9 @@ class PartitionRules:
     no_accounts: frozenset[str] = frozenset()
     qos: frozenset[str] = frozenset()
     no_qos: frozenset[str] = frozenset()
+    whole_machines: bool = False  # OverSubscribe=EXCLUSIVE: each job has its nodes to itself
+    cpus_per_machine: float = math.inf  # of all its jobs together
+    defaults: JobDefaults = NO_DEFAULTS
 
     def take(self, spec: JobSpec) -> bool:
         """Whether such a job may run there."""
@@ -49,11 +52,22 @@ def rules_of(text: str) -> dict[str, PartitionRules]:
 def _rules(row: Mapping[str, str]) -> PartitionRules:
     fields = ("AllowAccounts", "DenyAccounts", "AllowQos", "DenyQos")
     accounts, no_accounts, qos, no_qos = (_names(row.get(name, "")) for name in fields)
-    most = row.get("MaxNodes", "")
     return PartitionRules(
         row.get("State", "UP") == "UP", seconds_of(row.get("MaxTime", "")), int(_digits(row.get("MinNodes", ""))),
-        float(most) if most.isdigit() else math.inf, accounts, no_accounts, qos, no_qos,
+        _or_no_limit(row.get("MaxNodes", "")), accounts, no_accounts, qos, no_qos,
+        row.get("OverSubscribe") == "EXCLUSIVE", _or_no_limit(row.get("MaxCPUsPerNode", "")),
+        job_defaults(row.get("JobDefaults", "")),
     )  # fmt: skip
+
+
+def job_defaults(text: str) -> JobDefaults:
+    """Of `DefCpuPerGPU=8,DefMemPerGPU=4096`, as partitions and slurm.conf show it."""
+    values = dict(part.partition("=")[::2] for part in text.split(","))
+    return JobDefaults(int(_digits(values.get("DefCpuPerGPU", ""))), int(_digits(values.get("DefMemPerGPU", ""))))
+
+
+def _or_no_limit(text: str) -> float:
+    return float(text) if text.isdigit() else math.inf
 
 
 def _names(text: str) -> frozenset[str]:
@@ -83,6 +97,7 @@ class PartitionChoice:
         self.machines: Mapping[str, ObservedMachine] = {}  # with what all jobs have of their CPUs and memory
         self.free_gpus: Mapping[str, int] = {}  # by machine
         self.reservations: Sequence[ObservedReservation] = ()
+        self.defaults = NO_DEFAULTS  # of slurm.conf, for partitions without
         self._shown = ""
         self._largest: dict[MachineRequest, int] = {}
 
@@ -108,6 +123,35 @@ class PartitionChoice:
             ]
             self._largest[request] = max(gpus, default=0)
         return self._largest[request]
+
+    def rule_of(self, partition: str) -> PartitionRules:
+        """Of the first of these partitions that is known."""
+        return next((self.rules[name] for name in partition.split(",") if name in self.rules), PartitionRules())
+
+    def defaults_of(self, partition: str) -> JobDefaults:
+        """What Slurm gives a job there that states no CPUs or memory."""
+        own = self.rule_of(partition).defaults
+        return JobDefaults(
+            own.cpus_per_gpu or self.defaults.cpus_per_gpu,
+            own.memory_mb_per_gpu or self.defaults.memory_mb_per_gpu, self.defaults.threads,
+        )  # fmt: skip
+
+    def with_cpu_limits(
+        self, machines: Iterable[ObservedMachine], jobs: Iterable[ObservedJob]
+    ) -> list[ObservedMachine]:
+        """The machines with no more CPUs than MaxCPUsPerNode leaves these jobs' partitions, beside other jobs."""
+        live = (job for job in jobs if job.managed and job.state not in base.ENDED)
+        used = {name for job in live for name in job.spec.partition.split(",")}
+        limits = {name: self.rules[name].cpus_per_machine for name in used if name in self.rules}
+        if min(limits.values(), default=math.inf) == math.inf:
+            return list(machines)
+        return [self._with_cpu_limit(machine, limits) for machine in machines]
+
+    def _with_cpu_limit(self, machine: ObservedMachine, limits: Mapping[str, float]) -> ObservedMachine:
+        """By the partition with the highest limit of those that have the machine."""
+        own = (limit for name, limit in limits.items() if machine.name in self.members.get(name, ()))
+        most = max(own, default=math.inf) + machine.cpus_taken
+        return machine if machine.cpus is None or machine.cpus <= most else replace(machine, cpus=most)
 
     def allowed(self, spec: JobSpec) -> frozenset[str] | None:
         """The machines on which the job may run; None: all."""

@@ -41,8 +41,15 @@ from dally.live.backends.slurm.job_record import (
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_arguments
 from dally.live.backends.slurm.jobs_json import JobReader, slurm_now_s, throttled
 from dally.live.backends.slurm.lease import HeldLease, Lease, leases
-from dally.live.backends.slurm.nodes_json import cluster_shape, less_ours, machines_by_partition, machines_of
+from dally.live.backends.slurm.nodes_json import (
+    cluster_shape,
+    less_ours,
+    machines_by_partition,
+    machines_of,
+    threads_of,
+)
 from dally.live.backends.slurm.order_checks import RAN_NOWHERE, check_permitted, held_again, with_orders
+from dally.live.backends.slurm.partition_choice import job_defaults
 from dally.live.backends.slurm.preempter import Preempter, finish_paused
 from dally.live.backends.slurm.rollback import Rollback
 from dally.live.backends.slurm.shown_limits import ShownLimits
@@ -145,7 +152,7 @@ class SlurmBackend(JobByJob):
         records: list[JobRecord] = []
         for row in rows:
             with unusual(row, problems):
-                records += records_of([row])
+                records += map(self._reader.as_its_partition_has_it, records_of([row]))
         self._read_facts(records)
         now_s = slurm_now_s(rows, time.time())
         self._records = {record.job_id: record for record in records}
@@ -160,10 +167,10 @@ class SlurmBackend(JobByJob):
         problems += [problem for _, result in self._facts.values() for problem in result]
         problems += [f"start of job {job_id}: {why}" for job_id, why in refused.items()] + unanswered
         problems += self._preempter.take_failures()
+        machines = self._reader.partitions.with_cpu_limits(less_ours(machines, jobs), jobs)
         self._latest = Observed(
-            tuple(jobs), tuple(less_ours(machines, jobs)), tuple(problems), self.term, reservations,
-            self._limits.licences(jobs),
-        )  # fmt: skip
+            tuple(jobs), tuple(machines), tuple(problems), self.term, reservations, self._limits.licences(jobs)
+        )
         self._reader.partitions.free_gpus = self._free_gpus()
         self._snapshot_s = time.monotonic()
         return self._latest
@@ -393,12 +400,18 @@ class SlurmBackend(JobByJob):
     def _machines(self) -> list[ObservedMachine]:
         rows = self._tools.nodes()
         if self._counts_memory is None:
-            counted = re.search(r"^SelectTypeParameters\s*=\s*(\S*)", self._config(), re.MULTILINE)
-            self._counts_memory = counted is not None and "MEMORY" in counted.group(1).upper()
-        machines = machines_of(rows, self._partitions, self._counts_memory, self._limits.reserved_nodes())
+            self._read_config(threads_of(rows))
+        machines = machines_of(rows, self._partitions, bool(self._counts_memory), self._limits.reserved_nodes())
         names = frozenset(machine.name for machine in machines)
         self._reader.partitions.members = machines_by_partition(rows, names)
         return machines
+
+    def _read_config(self, threads: int) -> None:
+        """What slurm.conf says of CPUs and memory; `threads`: of a core."""
+        lines = re.findall(r"^(SelectTypeParameters|JobDefaults)\s*=\s*(\S*)", self._config(), re.MULTILINE)
+        config = dict(lines)
+        self._counts_memory = "MEMORY" in config.get("SelectTypeParameters", "").upper()
+        self._reader.partitions.defaults = job_defaults(config.get("JobDefaults", ""))._replace(threads=threads)
 
     def _cluster(self) -> list[ObservedMachine]:
         """The machines, with an eye on whether they and their switches are the same as before."""
