@@ -22,7 +22,7 @@ FOLDERS: Final = (
 )  # fmt: skip
 ALSO: Final = (
     "heap.py", "metrics/jobs_csv.py", "metrics/summary.py", "metrics/usage.py", "metrics/user_fairness.py",
-    "model.py",
+    "model.py", "sizes.py",
 )  # fmt: skip
 # ... but not in these: they read, declare, or do something once a run.
 PLAIN: Final = {

@@ -14,9 +14,9 @@ def test_the_public_names() -> None:
     assert dally.__all__ == [
         "Action", "Allocation", "BestFit", "Cluster", "ComposedPolicy", "InputError", "Job", "Migrate",
         "NoPreemption", "Order", "Param", "Placement", "Policy", "PolicyEvent", "Preempt", "Preemption", "Profile",
-        "Queue", "Reason", "Start", "SubmitOrder", "View", "__version__", "best_fit", "collective_time", "compare",
-        "events", "go_on", "is_compiled", "iteration_times", "make_allocation", "read_run", "report", "simulate",
-        "whatif",
+        "Queue", "Reason", "Resize", "Start", "SubmitOrder", "View", "__version__", "best_fit", "collective_time",
+        "compare", "events", "go_on", "is_compiled", "iteration_times", "make_allocation", "read_run", "report",
+        "simulate", "whatif",
     ]  # fmt: skip
     assert dir(dally) == sorted(dally.__all__)
     for name in dally.__all__:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from dally.api import compare, go_on, read_run, simulate, whatif
     from dally.cluster import Cluster
     from dally.errors import InputError
-    from dally.model import Action, Allocation, Job, Migrate, Preempt, Profile, Start, make_allocation
+    from dally.model import Action, Allocation, Job, Migrate, Preempt, Profile, Resize, Start, make_allocation
     from dally.perf.queries import collective_time, iteration_times
     from dally.policies import events
     from dally.policies.base import Param, Policy
@@ -29,8 +29,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Action", "Allocation", "BestFit", "Cluster", "ComposedPolicy", "InputError", "Job", "Migrate", "NoPreemption",
     "Order", "Param", "Placement", "Policy", "PolicyEvent", "Preempt", "Preemption", "Profile", "Queue", "Reason",
-    "Start", "SubmitOrder", "View", "__version__", "best_fit", "collective_time", "compare", "events", "go_on",
-    "is_compiled", "iteration_times", "make_allocation", "read_run", "report", "simulate", "whatif",
+    "Resize", "Start", "SubmitOrder", "View", "__version__", "best_fit", "collective_time", "compare", "events",
+    "go_on", "is_compiled", "iteration_times", "make_allocation", "read_run", "report", "simulate", "whatif",
 ]  # fmt: skip
 
 # Imported when first asked for: `dally --help` needs none of them.
@@ -39,7 +39,7 @@ _HOMES = {
     "dally.cluster": ("Cluster",),
     "dally.errors": ("InputError",),
     "dally.model": (
-        "Action", "Allocation", "Job", "Migrate", "Preempt", "Profile", "Start", "make_allocation",
+        "Action", "Allocation", "Job", "Migrate", "Preempt", "Profile", "Resize", "Start", "make_allocation",
     ),
     "dally.perf.queries": ("collective_time", "iteration_times"),
     "dally.policies.base": ("Param", "Policy"),

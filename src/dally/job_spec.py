@@ -60,6 +60,8 @@ class JobSpec:
     reservation: str = _fact("", "The reservation it runs in.")
     pattern: str = _fact("", "How it prints its progress, if no framework does: lap {step} of {total}.")
     any_shape: bool = _fact(False, "Whether it may run on other numbers of machines and tasks than it asks for.")
+    sizes: str = _fact("", "Numbers of GPUs it may run on: 4:16, 4:16:4 or 4,8,16; empty: as many as it asks for.")
+    resize_s: float | None = _fact(None, "How long it takes to go on at another size; a restart, unless stated.")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JobSpec) and bool(_VALUES(self) == _VALUES(other))

@@ -10,6 +10,7 @@ from mypy_extensions import i64
 from dally.errors import InputError
 from dally.job_spec import JobSpec
 from dally.pickles import picklable
+from dally.sizes import SizeAccount, read_sizes
 
 INFINITY: Final = float("inf")
 NEVER: Final = -1.0  # a time that has not come yet, e.g. the start of a job that still waits
@@ -47,13 +48,14 @@ PREEMPT_FAILED: Final = 16  # these two: the job keeps its GPUs
 MIGRATE_FAILED: Final = 17
 ADOPT: Final = 18  # a job found waiting or running by an engine that did not start it
 NETWORK: Final = 19  # links got another share of their bandwidth
-REPORT: Final = 20  # the job's progress says how long it takes; not in the log, as the next
-MEASURE: Final = 21  # the job's progress says how long a step takes where it sits
-DEGRADE: Final = 22  # a machine or a link is slower from now on, or sound again
+RESIZE: Final = 20
+REPORT: Final = 21  # the job's progress says how long it takes; not in the log, as the next
+MEASURE: Final = 22  # the job's progress says how long a step takes where it sits
+DEGRADE: Final = 23  # a machine or a link is slower from now on, or sound again
 KIND_NAMES: Final = (
     "finish", "fail", "repair", "lease", "timer", "submit",
     "start", "preempt", "evict", "renew", "migrate", "link",
-    "cancel", "hold", "release", "start_failed", "preempt_failed", "migrate_failed", "adopt", "network",
+    "cancel", "hold", "release", "start_failed", "preempt_failed", "migrate_failed", "adopt", "network", "resize",
 )  # fmt: skip
 
 
@@ -197,9 +199,10 @@ class Job:
         "allocation", "allowed", "checkpoint_every_s", "comm_rate", "comm_s", "compute_s", "delay_until_s",
         "duration_s", "finish_s", "gpus", "group", "held_s", "index", "job_id", "kind", "lease_end_s", "lost_s",
         "migrations", "model", "non_migratable", "non_preemptible", "number", "overhead_s", "placed_s",
-        "predicted_s", "preemptions", "prioritized", "rate", "renewals", "reported_s", "restart_due_s",
-        "saved_comm_s", "saved_compute_s", "saved_work_s", "signature", "since_s", "slot", "slot_class", "spec",
-        "start_s", "status", "submit_s", "tenant", "tier", "unsaved", "work_s",
+        "predicted_s", "preemptions", "prioritized", "rate", "renewals", "reported_s", "requested", "resizes",
+        "restart_due_s", "saved_comm_s", "saved_compute_s", "saved_work_s", "signature", "since_s",
+        "size_account", "sizes", "slot", "slot_class", "spec", "start_s", "status", "submit_s", "tenant", "tier",
+        "unsaved", "work_s",
     )  # fmt: skip
 
     def __init__(
@@ -215,7 +218,8 @@ class Job:
         self.index: i64 = index
         self.job_id: str = job_id
         self.submit_s: float = submit_s
-        self.gpus: i64 = gpus
+        self.gpus: i64 = gpus  # it runs on, or waits for; not `requested` only while an elastic job runs
+        self.requested: i64 = gpus  # the size that its duration and its rank are stated for
         self.duration_s: float = duration_s  # running time at its closest placement, alone
         self.model: str = model
         if spec is None:
@@ -259,9 +263,22 @@ class Job:
         self.saved_work_s: float = 0.0  # the latest checkpoint
         self.saved_compute_s: float = 0.0
         self.saved_comm_s: float = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
         self.preemptions: i64 = 0
         self.renewals: i64 = 0
         self.migrations: i64 = 0
+        self.resizes: i64 = 0
+        self.sizes: tuple[int, ...] = ()  # that it may run on, rising; none: on `requested` alone
+        self.size_account: SizeAccount | None = None  # of an elastic job
+        if self.spec.sizes:
+            self.let_resize(read_sizes(self.spec.sizes, int(self.requested)), self.spec.resize_s)
+
+    def let_resize(self, sizes: tuple[int, ...], resize_s: float | None) -> None:
+        """These are the sizes that the job may run on, and what a change takes; it has not run yet."""
+        self.sizes = sizes
+        self.size_account = SizeAccount(self.requested, resize_s) if sizes else None
 
     @property
     def name(self) -> str:
@@ -378,7 +395,7 @@ class Costs(NamedTuple):
 
 
 class Action:
-    """What a policy asks for: one of Start, Preempt, Migrate."""
+    """What a policy asks for: one of Start, Preempt, Migrate, Resize."""
 
     __slots__ = ("job",)
 
@@ -413,6 +430,12 @@ class Migrate(Action):
     def __init__(self, job: Job, allocation: Allocation) -> None:
         super().__init__(job)
         self.allocation = allocation
+
+
+class Resize(Migrate):
+    """Give a running job another number of GPUs, one of its sizes, at the cost of a restart or of `resize_s`."""
+
+    __slots__ = ()
 
 
 # Decision.kind

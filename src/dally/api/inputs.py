@@ -54,6 +54,7 @@ class ScenarioFields(TypedDict, total=False):
     job_progress: str
     sensitivity: str
     health: str | PathLike[str]
+    elastic: str
     network_at: str
     mix: str
     trace_format: str

@@ -7,6 +7,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from dally.cluster.capacity import Cluster
+from dally.engine.sizing import is_size
 from dally.errors import PolicyError
 from dally.model import RUNNING, WAITING, Action, Allocation, Job, Migrate, Start
 
@@ -32,9 +33,10 @@ def check(cluster: Cluster, action: Action) -> str:
 
 
 def _check_place(cluster: Cluster, job: Job, allocation: Allocation, held: Allocation | None) -> None:
-    """Raise PolicyError unless these GPUs are as many as the job asks for, and free or its own."""
-    if allocation.total() != job.gpus:
-        raise PolicyError(f"job {job.job_id} asks for {int(job.gpus)} GPUs, was given {allocation!r}")
+    """Raise PolicyError unless these GPUs are as many as the job may run on, and free or its own."""
+    if not is_size(job, allocation.total()):
+        demand = " or ".join([str(size) for size in job.sizes]) or str(int(job.gpus))
+        raise PolicyError(f"job {job.job_id} asks for {demand} GPUs, was given {allocation!r}")
     fit = cluster.feasibility
     free = cluster.free[0] if fit is None else fit.free
     for part in range(len(allocation.machines)):

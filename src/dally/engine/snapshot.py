@@ -27,7 +27,7 @@ MAGIC: Final = b"dally snapshot\n"
 FORMAT: Final = 1
 LONGEST_HEADER: Final = 4096
 # Where the classes that may be in a snapshot come from. Reading a pickle can call whatever it names.
-OURS: Final = ("model", "job_spec", "heap", "cluster", "quotas", "health", "perf", "policies", "engine")
+OURS: Final = ("model", "job_spec", "sizes", "heap", "cluster", "quotas", "health", "perf", "policies", "engine")
 PLAIN: Final = {
     "builtins": {"bytearray", "complex", "frozenset", "range", "set", "slice"},
     "collections": {"Counter", "OrderedDict", "defaultdict", "deque"},

@@ -14,6 +14,7 @@ from dally.engine.draws import jitter_s
 from dally.engine.log import EventLog
 from dally.engine.rates import advance, begin, end, roll_back, save
 from dally.engine.signing import hold_unschedulable, sign
+from dally.engine.sizing import hold, note_move, pause_s
 from dally.heap import IndexedHeap
 from dally.model import (
     ADOPT,
@@ -29,7 +30,6 @@ from dally.model import (
     INFINITY,
     LEASE,
     MEASURE,
-    MIGRATE,
     MIGRATE_FAILED,
     NETWORK,
     NEVER,
@@ -341,9 +341,9 @@ class State:
             roll_back(job)
         save(job)
         if isinstance(action, Migrate):
-            job.migrations += 1
-            job.restart_due_s = min(self._suspend_s, self._restart_s(job))
-            self._place(job, action.allocation, MIGRATE, now)
+            kind = note_move(job, action.allocation)
+            job.restart_due_s = pause_s(job, kind, min(self._suspend_s, self._restart_s(job)))
+            self._place(job, action.allocation, kind, now)
         else:
             assert isinstance(action, Preempt)
             job.preemptions += 1
@@ -456,12 +456,12 @@ class State:
             job.start_s = now
 
     def _seat(self, job: Job, allocation: Allocation, kind: i64, now: float) -> None:
+        hold(job, allocation.total(), self.speed)
         self.cluster.take(job, allocation)
         allocation.tier = self.cluster.topology.tier_of(allocation)  # whatever the policy calls it
         self.log.add(now, kind, job.index, -1, allocation)
         job.status = RUNNING
-        job.allocation = allocation
-        job.tier = allocation.tier
+        job.allocation, job.tier = allocation, allocation.tier
 
     def _grant(self, job: Job, now: float) -> None:
         """The lease begins, and speeds change."""
@@ -487,7 +487,7 @@ class State:
         self._notify(events.STOPPED, job, now)
         if self.consent is not None:
             self.consent.stopped(job)
-        job.allocation = None
+        job.allocation, job.gpus = None, job.requested
         job.lease_end_s = INFINITY
 
     def _rerate(self, changes: list[Speed], now: float) -> None:

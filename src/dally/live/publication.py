@@ -17,7 +17,7 @@ def publication_of(
     for row in rows:
         if row["kind"] == "start":
             changes.append(StartNotice(row["job_id"], row["tier"] or "", row["placement"] or {}))
-        elif row["kind"] in ("preempt", "migrate"):
+        elif row["kind"] in ("preempt", "migrate", "resize"):
             changes.append(PreemptionNotice(row["job_id"], _winner(status, rows, row["job_id"])))
     waiting = tuple(
         WaitingNotice(line.job_id, line.state, line.reason, line.why, line.next_s)

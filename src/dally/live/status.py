@@ -19,6 +19,7 @@ from dally.live.wall_clock import WallClock
 from dally.model import HELD, RUNNING, STATUS_NAMES, WAITING, Job
 from dally.policies.delay_timers import Timers
 from dally.report.explanation.waiting import Moment, Offer, WaitRecords, Why
+from dally.sizes import rate_here
 
 UNSCHEDULABLE: Final = "unschedulable"
 ProgressValues = tuple[int | None, int | None, float | None, float | None, float | None]
@@ -188,7 +189,7 @@ def _line(
         observed.placement or _promised(job, roster),
         roster.topology.tiers[job.tier] if running else "",
         job.done_s(now),
-        1.0 / job.rate if running and job.rate > 0.0 else None,
+        1.0 / rate_here(job) if running and job.rate > 0.0 else None,
         job.preemptions,
         job.migrations,
         why.text,

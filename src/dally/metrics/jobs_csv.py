@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from dally.metrics.usage import queue_of, type_use
 from dally.model import FINISHED, STATUS_NAMES, Job
+from dally.sizes import held_gpu_s
 
 if TYPE_CHECKING:
     from dally.metrics.simulated import Simulated
@@ -18,6 +19,11 @@ JOB_COLUMNS = (
     "compute_s", "comm_s", "preemptions", "tier", "status", "slowdown",
 )  # fmt: skip
 USER = "user"  # a column of jobs.csv where the trace says whose jobs they are,
+SIZES = (
+    "sizes",
+    "resizes",
+    "gpu_s",
+)  # of elastic jobs, and how often they changed
 SHARED = ("queue", "gpu_type", "account")  # and behind it, in runs with queues or types of GPU
 ROWS_PER_PIECE = 10_000
 
@@ -55,6 +61,12 @@ def _more_columns(record: Simulated) -> dict[str, Callable[[Job], str]]:
     result: dict[str, Callable[[Job], str]] = {}
     if any(job.user for job in record.outcomes):
         result[USER] = lambda job: job.user
+    if any(len(job.sizes) > 0 for job in record.outcomes):
+        now = record.end_s
+        of_sizes: tuple[Callable[[Job], str], ...] = (
+            lambda job: _sizes(job), lambda job: str(int(job.resizes)), lambda job: seconds(held_gpu_s(job, now)),
+        )  # fmt: skip
+        result |= dict(zip(SIZES, of_sizes, strict=True))
     if record.sharing is not None:
         tree, last = record.sharing.tree, type_use(record).last
         cells: tuple[Callable[[Job], str], ...] = (
@@ -62,6 +74,11 @@ def _more_columns(record: Simulated) -> dict[str, Callable[[Job], str]]:
         )  # fmt: skip
         result |= dict(zip(SHARED, cells, strict=True))
     return result
+
+
+def _sizes(job: Job) -> str:
+    """The least and the most GPUs of an elastic job."""
+    return f"{job.sizes[0]}:{job.sizes[-1]}" if len(job.sizes) > 0 else ""
 
 
 def _job_row(job: Job, now: float, tiers: list[str]) -> list[object]:
@@ -73,7 +90,7 @@ def _job_row(job: Job, now: float, tiers: list[str]) -> list[object]:
         seconds(job.submit_s),
         seconds(job.start_s),
         seconds(job.finish_s),
-        int(job.gpus),
+        int(job.requested),
         job.model,
         seconds(job.finish_s - job.submit_s) if done else "",
         seconds(max(0.0, end_s - job.submit_s - run_s)),

@@ -9,6 +9,7 @@ import polars as pl
 from dally.metrics.record import Record
 
 ALLOCATES = ("start",)
+RESIZES = "resize"  # it holds another number of GPUs from then on
 RELEASES = ("finish", "preempt", "evict")
 BEGINS_TO_WAIT = ("submit", "preempt", "evict")
 
@@ -42,10 +43,15 @@ def step_means(times_s: pl.Series, values: pl.Series, edges_s: list[float]) -> l
 
 def held_gpus(events: pl.DataFrame, jobs: pl.DataFrame) -> pl.DataFrame:
     """`time_s` and `level`: GPUs that jobs hold from then on."""
-    rows = events.filter(pl.col("kind").is_in([*ALLOCATES, *RELEASES])).join(
+    resized = events.filter(pl.col("kind") == RESIZES)["job_id"].unique()
+    rows = events.filter(pl.col("kind").is_in([*ALLOCATES, *RELEASES, RESIZES])).join(
         jobs.select("job_id", "gpus"), on="job_id", how="left", maintain_order="left"
     )
-    return _level(rows, pl.col("gpus") * pl.when(pl.col("kind").is_in(ALLOCATES)).then(1).otherwise(-1))
+    allocates = pl.col("kind").is_in([*ALLOCATES, RESIZES])
+    if resized.is_empty():
+        return _level(rows, pl.col("gpus") * pl.when(allocates).then(1).otherwise(-1))
+    rows = rows.with_columns(held=pl.when(allocates).then(pl.col("machine_gpus").list.sum()).otherwise(0))
+    return _level(rows, pl.col("held").cast(int) - pl.col("held").cast(int).shift(1).over("job_id").fill_null(0))
 
 
 def waiting_jobs(events: pl.DataFrame) -> pl.DataFrame:
@@ -81,8 +87,8 @@ def uplink_names(tiers: list[str], names: list[list[str]]) -> list[str]:
     return [f"{tiers[tier]} {name}" for tier in reversed(chosen) for name in names[tier]]
 
 
-PLACED = ("start", "migrate")
-STOPS = ("finish", "preempt", "evict", "migrate")
+PLACED = ("start", "migrate", "resize")
+STOPS = ("finish", "preempt", "evict", "migrate", "resize")
 
 
 def occupancies(run: Record, end_s: float) -> pl.DataFrame:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from dally.metrics.bounds import jct_bound_s, makespan_bound_s
 from dally.metrics.metric_list import SHORT_SLOWDOWN
 from dally.metrics.tables import fragmentation_mean
-from dally.model import FINISHED, MIGRATE, START, Job
+from dally.model import FINISHED, MIGRATE, RESIZE, START, Job
 from dally.perf.base import SpeedModel
+from dally.sizes import comm_gpu_s, compute_gpu_s, held_gpu_s, overhead_gpu_s
 
 if TYPE_CHECKING:
     from dally.metrics.simulated import Simulated
@@ -26,12 +27,12 @@ def summarize(record: Simulated) -> dict[str, Any]:
     gpus = record.topology.total_gpus()
     done = [job for job in jobs if job.status == FINISHED]
     speed: SpeedModel = record.speed
-    slowdowns = [speed.least_slowdown(job) for job in done]
+    slowdowns = [least_slowdown(speed, job) for job in done]
     first_s = jobs[0].submit_s if jobs else 0.0
     jct = sorted([job.finish_s - job.submit_s for job in done])
     queued = sorted([max(0.0, job.finish_s - job.submit_s - job.held_s) for job in done])
-    compute_gpu_s = sum([job.compute_s * float(job.gpus) for job in jobs])
-    held_gpu_s = sum([job.run_s(now) * float(job.gpus) for job in jobs])
+    computed_gpu_s = sum([compute_gpu_s(job) for job in jobs])
+    occupied_gpu_s = sum([held_gpu_s(job, now) for job in jobs])
     offered_gpu_s = gpus * (now - first_s)
     return {
         "jobs": len(jobs),
@@ -44,15 +45,16 @@ def summarize(record: Simulated) -> dict[str, Any]:
         "queue_mean_s": mean(queued),
         "queue_p99_s": quantile(queued, 0.99),
         "comm_s": sum([job.comm_s for job in jobs]),
-        "comm_gpu_s": sum([job.comm_s * float(job.gpus) for job in jobs]),
+        "comm_gpu_s": sum([comm_gpu_s(job) for job in jobs]),
         "comm_floor_s": _comm_floors_s(record),
-        "compute_gpu_s": compute_gpu_s,
-        "utilization": held_gpu_s / offered_gpu_s if offered_gpu_s else 0.0,
-        "goodput": compute_gpu_s / offered_gpu_s if offered_gpu_s else 0.0,
+        "compute_gpu_s": computed_gpu_s,
+        "utilization": occupied_gpu_s / offered_gpu_s if offered_gpu_s else 0.0,
+        "goodput": computed_gpu_s / offered_gpu_s if offered_gpu_s else 0.0,
         "preemptions": sum([int(job.preemptions) for job in jobs]),
         "renewals": sum([int(job.renewals) for job in jobs]),
         "migrations": sum([int(job.migrations) for job in jobs]),
-        "overhead_gpu_s": sum([job.overhead_so_far_s(now) * float(job.gpus) for job in jobs]),
+        **_resizes(jobs),
+        "overhead_gpu_s": sum([overhead_gpu_s(job, now) for job in jobs]),
         "tier_starts": tier_starts(record),
         **prediction_errors(done),
         "fragmentation_mean": fragmentation_mean(record),
@@ -60,6 +62,25 @@ def summarize(record: Simulated) -> dict[str, Any]:
         "jct_bound_s": jct_bound_s(done, gpus, slowdowns),
         "events": len(record.log),
     }
+
+
+def _resizes(jobs: Sequence[Job]) -> dict[str, int]:
+    """How often jobs changed their size, where any may."""
+    elastic = [job for job in jobs if len(job.sizes) > 0]
+    return {"elastic_jobs": len(elastic), "resizes": sum([int(job.resizes) for job in elastic])} if elastic else {}
+
+
+def least_slowdown(speed: SpeedModel, job: Job) -> float:
+    """How many times its `duration_s` the job needs at least; of elastic jobs, also for GPUs × duration.
+
+    Theirs is looser: the size that takes least time and the one that takes fewest GPU-seconds may be two.
+    """
+    if len(job.sizes) == 0:
+        return speed.least_slowdown(job)
+    least = 1.0
+    for gpus in job.sizes:
+        least = min(least, min(1.0, float(gpus) / float(job.requested)) / speed.speedup(job, gpus))
+    return least
 
 
 def _comm_floors_s(record: Simulated) -> float:
@@ -74,6 +95,9 @@ def comm_floor_s(record: Simulated, job: Job) -> float:
 
     Of work done, not of all its work: `comm_s` counts no more while a job is unfinished.
     """
+    if job.size_account is not None:
+        done_at_s = job.size_account.works_at_s(job)
+        return sum([record.speed.comm_floor_at_s(job, gpus, done_at_s[gpus]) for gpus in done_at_s])
     done = job.work_s / job.duration_s if job.duration_s > 0.0 else 0.0
     return record.speed.comm_floor_s(job) * done
 
@@ -84,7 +108,7 @@ def tier_starts(record: Simulated) -> dict[str, int]:
     counts = [0] * len(record.tiers)
     for row in range(len(log)):
         kind = log.kinds[row]
-        if kind in (START, MIGRATE):
+        if kind in (START, MIGRATE, RESIZE):
             counts[log.tiers[row]] += 1
     return dict(zip(record.tiers, counts, strict=True))
 
@@ -116,7 +140,7 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 def slowdown(speed: SpeedModel, job: Job) -> float:
     """A finished job's completion time ÷ its time alone at its closest placement; 1 or more."""
-    alone_s = max(LEAST_S, job.duration_s * speed.least_slowdown(job))
+    alone_s = max(LEAST_S, job.duration_s * least_slowdown(speed, job))
     return max(1.0, (job.finish_s - job.submit_s) / alone_s)
 
 

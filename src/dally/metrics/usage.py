@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dally.model import CANCEL, EVICT, FINISH, HOLD, MIGRATE, PREEMPT, RELEASE, START, SUBMIT, Job
+from dally.model import CANCEL, EVICT, FINISH, HOLD, MIGRATE, PREEMPT, RELEASE, RESIZE, START, SUBMIT, Job
 
 if TYPE_CHECKING:
     from dally.metrics.simulated import Simulated
@@ -15,7 +15,7 @@ OTHER = "other"  # where jobs are that belong to no queue
 AWAY, WAITS, RUNS = 0, 1, 2
 BECOMES = {
     SUBMIT: WAITS, START: RUNS, PREEMPT: WAITS, EVICT: WAITS, FINISH: AWAY, CANCEL: AWAY, HOLD: AWAY,
-    RELEASE: WAITS,
+    RELEASE: WAITS, RESIZE: RUNS,
 }  # fmt: skip
 
 
@@ -119,6 +119,7 @@ def queue_use(record: Simulated, tree: QueueTree, homes: list[str]) -> dict[str,
     uses = {path: QueueUse(_guarantee(tree, path), _part(tree, path)) for path in dict.fromkeys(paths)}
     clocks = _Clocks(record.topology.total_gpus(), uses)
     standing = [AWAY] * len(homes)
+    holding = [0] * len(homes)
     jobs = record.outcomes
     log = record.log
     for row in range(len(log)):
@@ -129,12 +130,18 @@ def queue_use(record: Simulated, tree: QueueTree, homes: list[str]) -> dict[str,
         was = standing[number]
         standing[number] = becomes
         clocks.go_on(log.times[row])
-        held = int(jobs[number].gpus) * (int(becomes == RUNS) - int(was == RUNS))
-        clocks.change(uses[homes[number]], held, int(becomes == WAITS) - int(was == WAITS))
+        before = holding[number]
+        holding[number] = _placed_gpus(record, row, jobs[number]) if becomes == RUNS else 0
+        clocks.change(uses[homes[number]], holding[number] - before, int(becomes == WAITS) - int(was == WAITS))
     clocks.go_on(record.end_s)
     for use in uses.values():
         clocks.settle(use)
     return uses
+
+
+def _placed_gpus(record: Simulated, row: int, job: Job) -> int:
+    """GPUs that the job holds from that row on."""
+    return int(job.gpus) if len(job.sizes) == 0 else sum([gpus for _, gpus in record.log.parts(row)])
 
 
 def _guarantee(tree: QueueTree, path: str) -> float:
@@ -188,9 +195,9 @@ def type_use(record: Simulated) -> TypeUse:
     part = 0
     for row in range(len(log)):
         event, number, end = int(log.kinds[row]), int(log.jobs[row]), int(log.part_ends[row])
-        if event in (FINISH, PREEMPT, EVICT, MIGRATE) and number in open_:
+        if event in (FINISH, PREEMPT, EVICT, MIGRATE, RESIZE) and number in open_:
             _close(open_.pop(number), log.times[row], gpu_s)
-        if event in (START, MIGRATE):
+        if event in (START, MIGRATE, RESIZE):
             held: dict[str, int] = {}
             for place in range(part, end):
                 kind = topology.gpu_types[int(log.part_machines[place])]

@@ -9,6 +9,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.errors import InputError
 from dally.model import Allocation, Job, Profile
+from dally.sizes import rate_here
 
 
 class Speed:
@@ -53,7 +54,7 @@ class SpeedModel:
 
     def placed(self, job: Job) -> list[Speed]:
         """The gang was placed on `job.allocation`: the new speeds, its own among them if not 1."""
-        return []
+        return [] if job.gpus == job.requested else [Speed(job, self.speedup(job, job.gpus), 0.0)]
 
     def removed(self, job: Job) -> list[Speed]:
         """The gang left `job.allocation`: the new speeds of those who shared links with it."""
@@ -113,10 +114,21 @@ class SpeedModel:
         """`duration_s` of a job of which only the compute time is known."""
         return compute_s
 
+    def speedup(self, job: Job, gpus: i64) -> float:
+        """Its speed on so many GPUs against that on those it asks for, at the closest placement of each.
+
+        Where nothing is known of its model, twice the GPUs are twice as fast.
+        """
+        return float(gpus) / float(job.requested)
+
     # What policies may ask (policies/view.py).
 
     def best(self, job: Job) -> float:
         """The slowdown alone at the closest placement, beside the background load."""
+        return 1.0
+
+    def best_at(self, job: Job, gpus: i64) -> float:
+        """The same at another of its sizes, against the closest placement of that size."""
         return 1.0
 
     def alone(self, job: Job, allocation: Allocation) -> float:
@@ -129,7 +141,7 @@ class SpeedModel:
 
     def slowdown_now(self, job: Job) -> float:
         """The slowdown of a running job where it sits, as things are."""
-        return 1.0 / job.rate
+        return 1.0 / rate_here(job)
 
     def profile(self, job: Job) -> Profile | None:
         """The profile of the job's model at its size, or None."""
@@ -143,6 +155,10 @@ class SpeedModel:
     def least_slowdown(self, job: Job) -> float:
         """How many times its `duration_s` the job needs at least, wherever it is placed; 1 or more."""
         return 1.0
+
+    def comm_floor_at_s(self, job: Job, gpus: i64, work_s: float) -> float:
+        """The same for so much of its work, done on so many GPUs."""
+        return 0.0
 
     def comm_floor_s(self, job: Job) -> float:
         """Exposed communication the job cannot avoid: alone, at its best placement, in seconds."""

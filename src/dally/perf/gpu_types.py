@@ -159,8 +159,14 @@ class TypedSpeed(SpeedModel):
     def closest_s(self, job: Job, compute_s: float) -> float:
         return self.inner.closest_s(job, compute_s)
 
+    def speedup(self, job: Job, gpus: i64) -> float:
+        return self.inner.speedup(job, gpus)
+
     def best(self, job: Job) -> float:
         return self.inner.best(job)
+
+    def best_at(self, job: Job, gpus: i64) -> float:
+        return self.inner.best_at(job, gpus)
 
     def alone(self, job: Job, allocation: Allocation) -> float:
         return self.inner.alone(job, allocation)
@@ -178,6 +184,9 @@ class TypedSpeed(SpeedModel):
     def comm_floor_s(self, job: Job) -> float:
         return self.inner.comm_floor_s(job)
 
+    def comm_floor_at_s(self, job: Job, gpus: i64, work_s: float) -> float:
+        return self.inner.comm_floor_at_s(job, gpus, work_s)
+
 
 class OnOneType(SpeedModel):
     """What a policy may ask that has GPUs of one type alone: no place there is faster than that type."""
@@ -190,8 +199,14 @@ class OnOneType(SpeedModel):
     def __reduce__(self) -> tuple[object, ...]:
         return (OnOneType, (self._typed, self._gpu_type))
 
+    def speedup(self, job: Job, gpus: i64) -> float:
+        return self._typed.speedup(job, gpus)
+
     def best(self, job: Job) -> float:
         return self._typed.best(job) / self._typed.speeds.factor(job, self._gpu_type)
+
+    def best_at(self, job: Job, gpus: i64) -> float:
+        return self._typed.best_at(job, gpus) / self._typed.speeds.factor(job, self._gpu_type)
 
     def alone(self, job: Job, allocation: Allocation) -> float:
         return self._typed.alone(job, allocation) / self._typed.speeds.factor(job, self._gpu_type)

@@ -86,10 +86,18 @@ class HiddenFaults(SpeedModel):
 
     def slowdown_now(self, job: Job) -> float:
         assert job.allocation is not None
-        return self._believed(job.allocation) / self.expected_rate(job)[0]
+        account = job.size_account
+        rate = self.rates.get(int(job.index), (1.0 if account is None else account.speedup, 0.0))[0]
+        return self._believed(job.allocation) / (rate if account is None else rate / account.speedup)
+
+    def speedup(self, job: Job, gpus: i64) -> float:
+        return self.expected.speedup(job, gpus)
 
     def best(self, job: Job) -> float:
         return self.expected.best(job)
+
+    def best_at(self, job: Job, gpus: i64) -> float:
+        return self.expected.best_at(job, gpus)
 
     def alone(self, job: Job, allocation: Allocation) -> float:
         return self.expected.alone(job, allocation) * self._believed(allocation)
@@ -116,3 +124,6 @@ class HiddenFaults(SpeedModel):
 
     def comm_floor_s(self, job: Job) -> float:
         return self.expected.comm_floor_s(job)
+
+    def comm_floor_at_s(self, job: Job, gpus: i64, work_s: float) -> float:
+        return self.expected.comm_floor_at_s(job, gpus, work_s)

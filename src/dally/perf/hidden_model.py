@@ -77,6 +77,12 @@ class HiddenModel(SpeedModel):
     def comm_floor_s(self, job: Job) -> float:
         return self.true.comm_floor_s(job)
 
+    def comm_floor_at_s(self, job: Job, gpus: i64, work_s: float) -> float:
+        return self.true.comm_floor_at_s(job, gpus, work_s)
+
+    def speedup(self, job: Job, gpus: i64) -> float:
+        return self.true.speedup(job, gpus)
+
     # What the policy is told.
 
     def measured(self, job: Job, step_s: float) -> list[Speed]:
@@ -92,6 +98,9 @@ class HiddenModel(SpeedModel):
 
     def best(self, job: Job) -> float:
         return self.believed.best(job)
+
+    def best_at(self, job: Job, gpus: i64) -> float:
+        return self.believed.best_at(job, gpus)
 
     def alone(self, job: Job, allocation: Allocation) -> float:
         return self.believed.alone(job, allocation)

@@ -176,7 +176,7 @@ class MeasuredModel(NetworkModel):
         allocation = job.allocation
         if job.gpus == 1 or allocation is None:
             return 1.0
-        return 1.0 / self._on_one_machine(job, allocation).rate
+        return self.kind(job).speedup / self._on_one_machine(job, allocation).rate
 
     def saved(self) -> dict[str, Any]:
         return {"models": self.models, **self.weights.saved()}

@@ -20,6 +20,7 @@ from dally.perf.gang import closest_placement, gang_on
 from dally.perf.iteration import Demand, demand_of, stretched_by
 from dally.perf.least import Least
 from dally.perf.no_contention import NO_CONTENTION, NoContention
+from dally.perf.scaling import at_size, request_of, sized
 from dally.pickles import picklable
 
 MOST_CACHED = 10_000  # flows; then all are forgotten
@@ -101,16 +102,18 @@ def contention_of(sharing: str, network: Network) -> Contention:
 class Kind:
     """All jobs of one model and size: its profile, and an iteration at the closest placement, alone.
 
-    `least_s`: what no placement beats under the background load; 0 if there is none.
+    `least_s`: what no placement beats under the background load; 0 if there is none. `speedup`: against the size
+    that the job asks for.
     """
 
-    __slots__ = ("closest_s", "exposed_s", "least_slowdown", "profile")
+    __slots__ = ("closest_s", "exposed_s", "least_slowdown", "profile", "speedup")
 
     def __init__(self, profile: Profile, closest: Demand, least_s: float) -> None:
         self.profile: Profile = profile
         self.closest_s: float = closest.iteration_s(closest.alone_s)
         self.exposed_s: float = self.closest_s - closest.compute_s()
         self.least_slowdown: float = least_s / self.closest_s if least_s > self.closest_s > 0.0 else 1.0
+        self.speedup: float = 1.0
 
     def slowdown(self, iteration_s: float) -> float:
         """How many times longer than at the closest placement; at least 1, as the rate is at most 1."""
@@ -196,33 +199,48 @@ class NetworkModel(SpeedModel):
 
     def kind(self, job: Job) -> Kind:
         """What is known of the job's model at its size."""
-        return self.kind_of(self.model_of(job), job.gpus)
+        return self.kind_of(sized(self.model_of(job), job, job.gpus), job.gpus)
 
     def kind_of(self, model: str, gpus: i64) -> Kind:
         """What is known of a model at that size."""
         key = (model, int(gpus))
         result = self._kinds.get(key)
         if result is None:
-            assert self.profiles is not None
-            profile = self.profiles(model, int(gpus))
-            closest = closest_placement(self._quiet, gpus)
-            least_s = 0.0 if self._least is None else self._least.iteration_s(profile, gpus)
-            result = Kind(profile, demand_of(self._quiet, closest, profile), least_s)
+            result = self._work_out(model, gpus)
             self._kinds[key] = result
         return result
+
+    def _work_out(self, model: str, gpus: i64) -> Kind:
+        assert self.profiles is not None
+        model, requested = request_of(model, gpus)
+        profile = at_size(self.profiles(model, int(gpus)), requested, gpus)
+        closest = closest_placement(self._quiet, gpus)
+        least_s = 0.0 if self._least is None else self._least.iteration_s(profile, gpus)
+        result = Kind(profile, demand_of(self._quiet, closest, profile), least_s)
+        if gpus != requested:
+            usual_s = self.kind_of(model, requested).closest_s
+            known = result.closest_s > 0.0 and usual_s > 0.0
+            result.speedup = usual_s / result.closest_s if known else float(gpus) / float(requested)
+        return result
+
+    def speedup(self, job: Job, gpus: i64) -> float:
+        return self.kind_of(sized(self.model_of(job), job, gpus), gpus).speedup
 
     def placed(self, job: Job) -> list[Speed]:
         allocation = job.allocation
         assert allocation is not None
         if job.gpus == 1:
-            factor = self._factor(allocation)
-            return [Speed(job, 1.0 / factor, 0.0)] if factor != 1.0 else []
+            speed = self._of_one_gpu(job, allocation)
+            return [speed] if speed.rate != 1.0 else []
         if len(allocation.machines) == 1:
             return [self._on_one_machine(job, allocation)]
         demand = self.demand(job, allocation)
         self._sharing[int(job.index)] = job
         self._touch(demand.cost.links)
         return self._speeds(self._contention.add(job.index, demand, _service_left_s(job)))
+
+    def _of_one_gpu(self, job: Job, allocation: Allocation) -> Speed:
+        return Speed(job, (1.0 if job.requested == 1 else self.kind(job).speedup) / self._factor(allocation), 0.0)
 
     def _places(self) -> Candidates:
         """Those on the network as it is now: a copy that was read from a file has none yet."""
@@ -232,8 +250,9 @@ class NetworkModel(SpeedModel):
 
     def demand(self, job: Job, allocation: Allocation) -> Demand:
         """What a job asks of compute and network in each iteration if it sits there."""
-        model = self.model_of(job)
-        result = self._places().demand(model, allocation, self.kind_of(model, job.gpus).profile)
+        gpus = size_on(job, allocation)
+        model = sized(self.model_of(job), job, gpus)
+        result = self._places().demand(model, allocation, self.kind_of(model, gpus).profile)
         factor = self._factor(allocation)
         return result.slowed(factor) if factor != 1.0 else result
 
@@ -249,13 +268,13 @@ class NetworkModel(SpeedModel):
 
     def _on_one_machine(self, job: Job, allocation: Allocation) -> Speed:
         """Its speed depends on nobody else: worked out once for each model, size and machine."""
-        return self._on_one_as(job, allocation, self.model_of(job))
+        return self._on_one_as(job, allocation, sized(self.model_of(job), job, allocation.gpus[0]))
 
     def _on_one_as(self, job: Job, allocation: Allocation, model: str) -> Speed:
-        key = (model, int(job.gpus), int(allocation.machines[0]))
+        key = (model, int(allocation.gpus[0]), int(allocation.machines[0]))
         known = self._alone.get(key)
         if known is None:
-            kind = self.kind_of(model, job.gpus)
+            kind = self.kind_of(model, allocation.gpus[0])
             demand = self._places().demand(model, allocation, kind.profile)
             factor = self._factor(allocation)
             if factor != 1.0:
@@ -289,7 +308,7 @@ class NetworkModel(SpeedModel):
             if int(job.index) in self._sharing:
                 linked.append(int(job.index))
             elif job.gpus == 1:
-                result.append(Speed(job, 1.0 / self._factor(allocation), 0.0))
+                result.append(self._of_one_gpu(job, allocation))
             else:
                 result.append(self._on_one_machine(job, allocation))
         return result + self._again(linked)
@@ -340,42 +359,51 @@ class NetworkModel(SpeedModel):
     # What policies may ask.
 
     def best(self, job: Job) -> float:
-        key = (self.model_of(job), int(job.gpus))
+        return self.best_at(job, job.gpus)
+
+    def best_at(self, job: Job, gpus: i64) -> float:
+        model = sized(self.model_of(job), job, gpus)
+        key = (model, int(gpus))
         result = self._best.get(key)
         if result is None:
-            kind = self.kind(job)
-            closest = demand_of(self._network, closest_placement(self._network, job.gpus), kind.profile)
+            kind = self.kind_of(model, gpus)
+            closest = demand_of(self._network, closest_placement(self._network, gpus), kind.profile)
             result = kind.slowdown(closest.iteration_s(closest.alone_s))
             self._best[key] = result
         return result
 
     def alone(self, job: Job, allocation: Allocation) -> float:
-        kind = self.kind(job)
+        gpus = size_on(job, allocation)
+        kind = self.kind_of(sized(self.model_of(job), job, gpus), gpus)
         gang = gang_on(self._network, allocation.machines, allocation.gpus)
         there = demand_of(self._network, gang, kind.profile)
         return kind.slowdown(there.iteration_s(there.alone_s))
 
     def slowdown(self, job: Job, allocation: Allocation) -> tuple[float, float]:
-        if job.gpus == 1:
+        gpus = size_on(job, allocation)
+        if gpus == 1:
             return 1.0, 0.0
+        model = sized(self.model_of(job), job, gpus)
         if len(allocation.machines) == 1:
-            return 1.0 / self._on_one_machine(job, allocation).rate, 0.0
-        model = self.model_of(job)
+            own = 1.0 / self._on_one_as(job, allocation, model).rate
+            return own if gpus == job.requested else own * self.kind_of(model, gpus).speedup, 0.0
         flow, leaving = self._tried_on(job, allocation, model)
         inflicted = self._inflicted(flow, leaving)
-        own = self.kind_of(model, job.gpus).slowdown(flow.demand.iteration_s(flow.comm_s))
-        return own, inflicted / float(job.gpus)
+        own = self.kind_of(model, gpus).slowdown(flow.demand.iteration_s(flow.comm_s))
+        return own, inflicted / float(gpus)
 
     def slowdown_as(self, job: Job, allocation: Allocation, model: str) -> float:
         """The job's own slowdown if it sat there and trained that model."""
+        gpus = size_on(job, allocation)
+        model = sized(model, job, gpus)
         if len(allocation.machines) == 1:
-            return 1.0 / self._on_one_as(job, allocation, model).rate
+            return self.kind_of(model, gpus).speedup / self._on_one_as(job, allocation, model).rate
         flow, _ = self._tried_on(job, allocation, model)
-        return self.kind_of(model, job.gpus).slowdown(flow.demand.iteration_s(flow.comm_s))
+        return self.kind_of(model, gpus).slowdown(flow.demand.iteration_s(flow.comm_s))
 
     def _tried_on(self, job: Job, allocation: Allocation, model: str) -> tuple[Flow, Flow | None]:
         """Its flow there, with its times beside those who run; and the one that it has now."""
-        flow = self._places().flow(job, model, allocation, self.kind_of(model, job.gpus).profile)
+        flow = self._places().flow(job, model, allocation, self.kind_of(model, size_on(job, allocation)).profile)
         flow.job = job.index
         flow.rank = _service_left_s(job)
         leaving = self._contention.flows.get(int(job.index))
@@ -439,10 +467,20 @@ class NetworkModel(SpeedModel):
     def least_slowdown(self, job: Job) -> float:
         return self.kind(job).least_slowdown
 
+    def comm_floor_at_s(self, job: Job, gpus: i64, work_s: float) -> float:
+        kind = self.kind_of(sized(self.model_of(job), job, gpus), gpus)
+        exposed = kind.exposed_s / kind.closest_s if kind.closest_s > 0.0 else 0.0
+        return work_s / kind.speedup * (exposed + kind.least_slowdown - 1.0)
+
     def comm_floor_s(self, job: Job) -> float:
         kind = self.kind(job)
         exposed = kind.exposed_s / kind.closest_s if kind.closest_s > 0.0 else 0.0
         return job.duration_s * (exposed + kind.least_slowdown - 1.0)
+
+
+def size_on(job: Job, allocation: Allocation) -> i64:
+    """GPUs that the job would have there."""
+    return job.gpus if len(job.sizes) == 0 else allocation.total()
 
 
 def _service_left_s(job: Job) -> float:
@@ -452,8 +490,8 @@ def _service_left_s(job: Job) -> float:
 
 def _speed(job: Job, kind: Kind, iteration_s: float, exposed_s: float) -> Speed:
     if iteration_s <= 0.0:
-        return Speed(job, 1.0, 0.0)
+        return Speed(job, kind.speedup, 0.0)
     # An all-to-all over more machines has more NICs and may beat the closest placement. A trace's
     # duration is the best there is all the same: the lower bounds stand on it.
     rate = kind.closest_s / iteration_s
-    return Speed(job, rate if rate < 1.0 else 1.0, exposed_s / iteration_s)
+    return Speed(job, (rate if rate < 1.0 else 1.0) * kind.speedup, exposed_s / iteration_s)

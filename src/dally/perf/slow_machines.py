@@ -43,4 +43,4 @@ class SlowMachines(SpeedModel):
             factor = self._factors.get(int(machine), 1.0)
             if factor > slowest:
                 slowest = factor
-        return Speed(job, 1.0 / slowest, 0.0)
+        return Speed(job, self.speedup(job, job.gpus) / slowest, 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import floor
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.cluster.feasibility.signatures import Signatures
@@ -48,6 +48,19 @@ class View:
         if job.signature > 0 and len(self._empty) > 0:
             return self._best_of(job)
         return self._speed.best(job)
+
+    def best_at(self, job: Job, gpus: i64) -> float:
+        """The same on another number of GPUs, against the closest placement of so many."""
+        return self._speed.best_at(job, gpus)
+
+    def speedup(self, job: Job, gpus: i64) -> float:
+        """Its speed on so many GPUs against that on those it asks for, at the closest placement of each."""
+        return self._speed.speedup(job, gpus)
+
+    def resize_s(self, job: Job, gpus: i64) -> float:
+        """Seconds it takes the job to go on with so many GPUs instead of those it has."""
+        stated_s = None if job.size_account is None else job.size_account.resize_s
+        return self._restart_s + self._restart_per_gpu_s * float(gpus) if stated_s is None else stated_s
 
     def _best_of(self, job: Job) -> float:
         """The same for a job with constraints: where it may be, in its shape."""

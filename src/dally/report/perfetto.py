@@ -21,7 +21,7 @@ from dally.whole_file import write_whole
 
 Event = dict[str, Any]
 JOBS, CLUSTER, FIRST_RACK = 1, 2, 10  # processes
-INSTANTS = ("submit", "preempt", "evict", "migrate", "finish")
+INSTANTS = ("submit", "preempt", "evict", "migrate", "resize", "finish")
 
 
 def write_perfetto(run: Record, path: Path) -> int:

@@ -34,6 +34,7 @@ from dally.perf.slow_machines import SlowMachines
 from dally.policies.base import Policy
 from dally.policies.registry import periods_s
 from dally.policies.slurm.slurm_backfill import SlurmBackfill
+from dally.runs.elastic_option import check_sizes, make_elastic, read_elastic
 from dally.runs.going_on import go_on
 from dally.runs.health_option import read_health
 from dally.runs.progress_option import read_reports
@@ -80,6 +81,10 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     if connected or trace.stated:
         assign_models(trace.jobs, scenario.mix, scenario.seed)
         _work_out(scenario.trace, trace, world, grouped=connected)
+    elastic = read_elastic(scenario.elastic)
+    if elastic is not None:
+        total = topology.total_gpus()
+        trace.notes.update(make_elastic(trace.jobs, elastic, scenario.seed, total, world.profiles))
     if scenario.durations == "recorded" and connected and not trace.stated:
         trace.notes.update(take_out(scenario, trace.jobs, topology, world.speed))
     trace.notes.update(world.on_types(trace.jobs))
@@ -156,6 +161,7 @@ def _work_out(name: str, trace: Trace, world: World, grouped: bool) -> None:
             raise InputError(f"{name}: job {job.job_id!r}: {error}") from None
         if grouped:
             job.group = _sharing_gpus(profile, world)
+            check_sizes(name, job, world.profiles)
         if trace.stated:
             compute_s = trace.stated[place]
             if trace.length == "iterations":

@@ -19,6 +19,7 @@ from dally.perf.catalogue import names_file
 from dally.perf.profiles import find_model, load_profiles
 from dally.policies import registry
 from dally.policies.registry import policy_file, setting_files
+from dally.runs.elastic_option import read_elastic
 from dally.runs.health_option import health_file, read_health
 from dally.runs.progress_option import read_reports
 from dally.runs.world import WorldConfig
@@ -55,6 +56,7 @@ class Scenario(WorldConfig, _Inputs):
     job_progress: str = ""  # share=0.8,after=300,…: which jobs say how long they take: docs/progress.md
     sensitivity: str = "known"  # to the network, as the policy knows it: known, hidden, or as of one model
     health: str = ""  # a file, or stragglers=0.02,factor=1.3,…: what is slow or fails more: docs/health.md
+    elastic: str = ""  # share=0.5,min=0.5,max=2,…: which jobs may run on other numbers of GPUs: docs/elastic.md
     network_at: str = ""  # SECONDS=SHARE,…: links have that share of their bandwidth from then on
     mix: str = "benchmark"  # gives models to jobs that name none, where speed depends on them
     trace_format: str = "auto"  # told by the trace's content
@@ -87,6 +89,7 @@ class Scenario(WorldConfig, _Inputs):
         if self.sensitivity not in SENSITIVITIES:
             find_model(self.sensitivity, load_profiles(Path(self.profiles)) if self.profiles else None)
         read_health(self.health)
+        read_elastic(self.elastic)
         for name, digest in self.digests.items():
             if file_digest(name) != digest:
                 raise InputError(f"{name}: has changed since the scenario was written")

@@ -14,6 +14,7 @@ from dally.job_spec import JobSpec
 from dally.metrics.simulated import Simulated
 from dally.metrics.summary import summarize
 from dally.model import KIND_NAMES, STATUS_NAMES, Job
+from dally.sizes import comm_gpu_s, compute_gpu_s, overhead_gpu_s
 from dally.testing.placements import Parts, misplaced, overbooked
 
 
@@ -49,6 +50,10 @@ class JobRow:
     migrations: int
     restart_s: float  # the least that losing its GPUs costs
     spec: JobSpec
+    sizes: tuple[int, ...]  # that it may run on
+    accounted_gpu_s: float  # computing, exchanging and restarting
+    resizes: int
+    least_s: float  # no run takes less
     fits: bool  # whether the empty cluster could hold it
 
 
@@ -80,7 +85,7 @@ def record_of(simulation: Simulation) -> RunRows:
         jobs=[
             JobRow(
                 submit_s=job.submit_s,
-                gpus=int(job.gpus),
+                gpus=int(job.requested),
                 duration_s=job.duration_s,
                 status=STATUS_NAMES[job.status],
                 start_s=job.start_s,
@@ -95,6 +100,10 @@ def record_of(simulation: Simulation) -> RunRows:
                 migrations=int(job.migrations),
                 restart_s=_least_restart_s(state, job),
                 spec=job.spec,
+                sizes=job.sizes or (int(job.requested),),
+                accounted_gpu_s=compute_gpu_s(job) + comm_gpu_s(job) + overhead_gpu_s(job, simulation.now),
+                resizes=int(job.resizes),
+                least_s=job.duration_s / max((state.speed.speedup(job, size) for size in job.sizes), default=1.0),
                 fits=state.cluster.closest_tier(job) >= 0,
             )
             for job in simulation.jobs
@@ -118,7 +127,9 @@ def record_of(simulation: Simulation) -> RunRows:
 
 
 def _least_restart_s(state: State, job: Job) -> float:
-    usual_s = state.costs.gang_restart_s(int(job.gpus))
+    usual_s = state.costs.gang_restart_s(min(job.sizes, default=int(job.gpus)))
+    if job.size_account is not None and job.size_account.resize_s is not None:
+        usual_s = min(usual_s, job.size_account.resize_s)
     return min(usual_s, state.policy.suspend_s)
 
 
@@ -153,10 +164,12 @@ class _Replay:
         self._status = ["pending"] * len(record.jobs)
         self._placed_s = [0.0] * len(record.jobs)
         self._run_s = [0.0] * len(record.jobs)
+        self._held_gpu_s = 0.0
+        self._sizes = [0] * len(record.jobs)  # GPUs of each since its latest start
         self._starts = [0] * len(record.jobs)
         self._first_s = [-1.0] * len(record.jobs)
         # What happened to each job while it ran.
-        counted = ("preempt", "renew", "migrate", "evict", "cancel", "start_failed")
+        counted = ("preempt", "renew", "migrate", "resize", "evict", "cancel", "start_failed")
         self._counts = [dict.fromkeys(counted, 0) for _ in record.jobs]
         self._machines: list[list[int]] = [[] for _ in record.jobs]
         self._parts: dict[int, Parts] = {}  # of running jobs
@@ -224,8 +237,12 @@ class _Replay:
         self._failed[1].add(event.machine)
 
     def _start(self, event: EventRow, job: JobRow) -> None:
-        if sum(gpus for _, gpus in event.parts) != job.gpus or any(gpus < 1 for _, gpus in event.parts):
-            raise InvariantError("gang", f"{event} for a job of {job.gpus} GPUs")
+        size = sum(gpus for _, gpus in event.parts)
+        if size not in job.sizes or any(gpus < 1 for _, gpus in event.parts):
+            raise InvariantError("gang", f"{event} for a job of {job.sizes} GPUs")
+        if event.kind == "resize" and size == self._sizes[event.job]:
+            raise InvariantError("gang", f"{event} leaves the job at {size} GPUs")
+        self._sizes[event.job] = size
         for machine, gpus in event.parts:
             if machine in self._down:
                 raise InvariantError("capacity", f"{event}: machine {machine} is down")
@@ -265,12 +282,13 @@ class _Replay:
             self._owner[machine] = [-1 if owner == event.job else owner for owner in self._owner[machine]]
         self._parts.pop(event.job, None)
         self._run_s[event.job] += event.time_s - self._placed_s[event.job]
+        self._held_gpu_s += (event.time_s - self._placed_s[event.job]) * self._sizes[event.job]
         self._status[event.job] = {"finish": "finished", "cancel": "cancelled"}.get(event.kind, "waiting")
         if event.kind == "start_failed" and self._first_s[event.job] == self._placed_s[event.job]:
             self._first_s[event.job] = -1.0
         if event.kind == "finish" and event.time_s != job.finish_s:
             raise InvariantError("once", f"{event}, but the job says it finished at {job.finish_s}")
-        if event.kind == "migrate":
+        if event.kind in ("migrate", "resize"):
             self._start(event, job)
 
     def _check_down(self) -> None:
@@ -282,18 +300,18 @@ class _Replay:
     def close(self) -> None:
         """What must hold at the end."""
         self._check_down()
-        held_gpu_s = 0.0
         accounted_gpu_s = 0.0
         for index, job in enumerate(self._record.jobs):
             if self._status[index] == "running":
                 self._run_s[index] += self._record.end_s - self._placed_s[index]
+                self._held_gpu_s += (self._record.end_s - self._placed_s[index]) * self._sizes[index]
             self._agree(index, job)
             self._conserve(index, job)
-            held_gpu_s += self._run_s[index] * job.gpus
-            accounted_gpu_s += (job.compute_s + job.comm_s + job.overhead_s) * job.gpus
+            accounted_gpu_s += job.accounted_gpu_s
         self._check_served()
-        if not _close(held_gpu_s, accounted_gpu_s):
-            raise InvariantError("conservation", f"{held_gpu_s} GPU-s held, {accounted_gpu_s} GPU-s accounted for")
+        if not _close(self._held_gpu_s, accounted_gpu_s):
+            problem = f"{self._held_gpu_s} GPU-s held, {accounted_gpu_s} GPU-s accounted for"
+            raise InvariantError("conservation", problem)
 
     def _check_served(self) -> None:
         """A run that went on until nothing more could happen finished every job that the cluster could hold."""
@@ -308,8 +326,9 @@ class _Replay:
         counts = self._counts[index]
         seen = (
             self._status[index], self._first_s[index], counts["preempt"], counts["renew"], counts["migrate"],
+            counts["resize"],
         )  # fmt: skip
-        record = (job.status, job.start_s, job.preemptions, job.renewals, job.migrations)
+        record = (job.status, job.start_s, job.preemptions, job.renewals, job.migrations, job.resizes)
         if seen != record:
             raise InvariantError("once", f"job {index}: the log says {seen}, the engine {record}")
         if not _close(self._run_s[index], job.run_s):
@@ -329,7 +348,8 @@ class _Replay:
         restarts = max(0, self._starts[index] - 1)
         if job.status == "finished" and not counts["start_failed"]:
             # With no network each second of work takes a second, and the last start ran to the end.
-            if job.comm_s == 0.0 and not _close(job.compute_s, job.duration_s):
+            rigid = len(job.sizes) == 1
+            if rigid and job.comm_s == 0.0 and not _close(job.compute_s, job.duration_s):
                 raise InvariantError("conservation", f"job {index}: computed {job.compute_s} of {job.duration_s} s")
             if restarts and _below(job.overhead_s, job.restart_s):
                 raise InvariantError("conservation", f"job {index}: {restarts} restarts cost {job.overhead_s} s")
@@ -349,8 +369,8 @@ def _check_bounds(record: RunRows) -> None:
     if _below(jct_s, record.jct_bound_s):
         raise InvariantError("bounds", f"mean JCT {jct_s} s is below {record.jct_bound_s} s")
     for job in done:
-        if _below(job.finish_s - job.submit_s, job.duration_s):
-            raise InvariantError("bounds", f"a job of {job.duration_s} s took {job.finish_s - job.submit_s} s")
+        if _below(job.finish_s - job.submit_s, job.least_s):
+            raise InvariantError("bounds", f"a job of {job.least_s} s took {job.finish_s - job.submit_s} s")
 
 
 def _close(a: float, b: float) -> bool:

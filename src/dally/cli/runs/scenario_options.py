@@ -99,6 +99,12 @@ OPTIONS: dict[str, Option] = {
         "slower for minutes=72, links=0.01 at link_share=0.5, lemons=3 (docs/health.md).",
         "FILE|KEY=VALUE,…",
     ),
+    "elastic": Option(
+        ("--elastic",),
+        "Jobs that may run on other numbers of GPUs: share=0.5 of them, on min=0.5 to max=2 times what they ask "
+        "for, in steps of step=0.25; resize_s: what a change takes instead of a restart (docs/elastic.md).",
+        "KEY=VALUE,…",
+    ),
     "mix": Option(("--mix",), "Models for jobs that name none: benchmark, uniform, lingjun, paper.", "NAME"),
     "gpu": Option(("--gpu",), "GPU type of the models' times.", "TYPE"),
     "profiles": Option(

@@ -26,7 +26,7 @@ COLUMNS = (
     "job_id", "submit_s", "gpus", "duration_s", "wait_s", "model", "user", "name", "status", "account", "partition",
     "qos", "limit_s", "nodes",
 )  # fmt: skip
-PLACED = ("start", "migrate", "adopt")
+PLACED = ("start", "migrate", "resize", "adopt")
 
 
 def history_csv(store: Store, from_s: float, to_s: float) -> str:

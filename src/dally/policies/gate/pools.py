@@ -13,6 +13,7 @@ from dally.perf.gpu_types import MIX
 from dally.pickles import picklable
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.view import View
+from dally.sizes import rate_here
 
 FIRST_GUESS_S = 3600.0  # of what a job has left, until some have finished
 WORTH = 2.0  # a move to a faster type must save so many times its restart
@@ -178,7 +179,7 @@ class MoveUp(NamedTuple):
 def best_move(job: Job, here: View, open_to: list[PoolDemand], lengths: Lengths, now: float) -> MoveUp | None:
     """The move to a pool with enough free GPUs that saves most, if it pays for the gang's restart."""
     result: MoveUp | None = None
-    own = 1.0 / job.rate
+    own = 1.0 / rate_here(job)
     left_s = lengths.left_s(job, job.done_s(now))
     cost_s = here.restart_s(job) + here.at_risk_s(job, now)
     for standing in open_to:

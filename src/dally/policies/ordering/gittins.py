@@ -188,7 +188,7 @@ class GittinsOrder(Order):
         """How long all GPUs together need for the work that all jobs in the system are expected to have left."""
         gpu_s = 0.0
         for ranked in self._ranked.values():
-            gpu_s += float(ranked.job.gpus) * ranked.best * self.left_s(ranked.job)
+            gpu_s += float(ranked.job.requested) * ranked.best * self.left_s(ranked.job)
         return gpu_s / self.gpus if self.gpus > 0.0 else INFINITY
 
     def forget_ranks(self) -> None:
@@ -218,9 +218,9 @@ class GittinsOrder(Order):
     def _rank(self, ranked: Ranked) -> None:
         job = ranked.job
         if self.by == ATTAINED:
-            ranked.rank = float(job.gpus) * self.table.edges_s[ranked.age_bin]
+            ranked.rank = float(job.requested) * self.table.edges_s[ranked.age_bin]
         else:
-            gpus = float(job.gpus)
+            gpus = float(job.requested)
             if self.gpu_power != 1.0:
                 gpus = math.pow(gpus, self.gpu_power)
             ranked.rank = gpus * self._order(ranked) * ranked.best

@@ -55,7 +55,7 @@ RUNS: Final = 2
 GONE: Final = 3
 MAKES: Final = {
     "submit": WAITS, "preempt": WAITS, "evict": WAITS, "release": WAITS, "start_failed": WAITS,
-    "hold": HELD, "start": RUNS, "migrate": RUNS, "adopt": RUNS, "finish": GONE, "cancel": GONE,
+    "hold": HELD, "start": RUNS, "migrate": RUNS, "resize": RUNS, "adopt": RUNS, "finish": GONE, "cancel": GONE,
 }  # fmt: skip
 WAITS_ON: Final = ("release", "start_failed", "hold")  # it lost its GPUs earlier
 MOST_MARKS: Final = 256

@@ -122,7 +122,7 @@ class Explainer:
                 continue
             entries += self._renewals(renewals)
             renewals = []
-            if kind in ("start", "migrate", "adopt") and row["machines"] is not None:
+            if kind in ("start", "migrate", "resize", "adopt") and row["machines"] is not None:
                 if kind == "start":
                     entries += self._causes(job_id, own, since_s, time_s)
                 crossed = self._speeds.crossed(job["model"] or "", row["machines"], row["machine_gpus"])
@@ -227,6 +227,8 @@ class Explainer:
             return f"observed running on {place} and taken over: {where}"
         if row["kind"] == "migrate":
             return f"moved {self._why_moved(row, act, own)}to {place}: {where}"
+        if row["kind"] == "resize":
+            return f"resized {self._why_resized(row, act, own)} on {place}: {where}"
         accepted = own.filter(pl.col("kind") == "accept", pl.col("time_s") == row["time_s"])
         why = self._chosen(row, act, own) if accepted.is_empty() else self._accepted(row, accepted)
         return f"started on {place} after waiting {duration(row['time_s'] - since_s)}{why}: {where}"
@@ -256,6 +258,19 @@ class Explainer:
             *([machine for machine, _ in course.parts(one)] for one in (course.before[act], act))
         )
         return f"{shape}(costs {duration(cost_s)}, saves an expected {duration(saved_s)}) "
+
+    def _why_resized(self, row: dict[str, Any], act: int, own: pl.DataFrame) -> str:
+        """From how many GPUs to how many, for whom, and what that costs and saves as far as a record says."""
+        course = self.timeline.course
+        before, after = (sum(gpus for _, gpus in course.parts(one)) for one in (course.before[act], act))
+        sizes = f"from {before} to {after} GPUs"
+        moves = own.filter(pl.col("kind") == "move", pl.col("time_s") == row["time_s"])
+        if moves.is_empty():
+            return sizes
+        cost_s, saved_s = moves["prices"][0]
+        if moves["winner"][0] is not None:
+            return f"{sizes} to make room for {moves['winner'][0]} (costs {duration(cost_s)})"
+        return f"{sizes} (costs {duration(cost_s)}, saves an expected {duration(saved_s)})"
 
     def _reshaped(self, before: list[int], after: list[int]) -> str:
         """From how many domains of the farthest tier that tells the difference to how many."""

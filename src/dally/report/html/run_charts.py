@@ -151,7 +151,7 @@ def comm_charts(jobs: pl.DataFrame) -> list[Chart]:
 
 def tiers_chart(run: Record) -> Chart:
     """How far gangs of each size were spread, over all placements."""
-    placed = run.events.filter(pl.col("kind").is_in(["start", "migrate"])).with_columns(
+    placed = run.events.filter(pl.col("kind").is_in(["start", "migrate", "resize"])).with_columns(
         pl.col("tier").cast(pl.String)
     )
     sized = with_size_class(run.jobs.select("job_id", "gpus"))

@@ -11,8 +11,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
-from dally.errors import at
+from dally.errors import InputError, at
 from dally.job_spec import PREEMPT_CHOICES, JobSpec
+from dally.sizes import read_sizes
 from dally.traces.rows import NO_GPUS, NO_LENGTH, NO_SUBMIT, NOT_KNOWN, Reading, TraceRow, empty, no_jobs
 from dally.traces.table import csv_lines, number, rows_of
 
@@ -104,12 +105,10 @@ def rows_below(
             for name, text in zip(stated[texts_in_all:], texts[texts_in_all:], strict=False):
                 if text.strip():
                     facts[name] = _stated_number(path, line, name, text)
-            if facts.get("preempt", "") not in ("", *PREEMPT_CHOICES):
-                problem = f"{facts['preempt']!r}: must be one of {', '.join(PREEMPT_CHOICES)}"
-                raise at(path, line, "preempt", problem)
             gpus = gpus_in.get(texts[-2])
             if gpus is None:
                 gpus = gpus_in[texts[-2]] = reading.gpus(line, gpus_name, texts[-2])
+            _check_facts(path, line, facts, gpus)
             spec = specs[texts] = JobSpec(gpus, **facts)
         if not (spec.gpus and submit_text and duration_text):
             _skip(reading, line, (gpus_name, submit_name, duration_name), (texts[-2], submit_text, duration_text))
@@ -127,6 +126,17 @@ def rows_below(
             token[row[placement_at]],
             token[row[nodes_at]],
         )
+
+
+def _check_facts(path: Path, line: int, facts: dict[str, Any], gpus: int) -> None:
+    """InputError for texts of a job that say nothing we know."""
+    if facts.get("preempt", "") not in ("", *PREEMPT_CHOICES):
+        problem = f"{facts['preempt']!r}: must be one of {', '.join(PREEMPT_CHOICES)}"
+        raise at(path, line, "preempt", problem)
+    try:
+        read_sizes(facts.get("sizes", "") if gpus else "", gpus)
+    except InputError as error:
+        raise at(path, line, None, str(error)) from None
 
 
 def _stated_number(path: Path, line: int, name: str, text: str) -> float | int | bool:
