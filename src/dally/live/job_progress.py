@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -60,6 +61,7 @@ class ProgressReader:
         self._reports: dict[str, Report] = {}
         self._stated: dict[str, str] = {}  # the latest statement that a backend passes on
         self._reports_due_s = clock()
+        self._put: deque[tuple[str, int, int | None]] = deque()  # by any thread, since the latest cycle
 
     def read(self, backend: Backend) -> None:
         """Read what is due of the logs and files of running jobs; nobody waits for the scheduler meanwhile.
@@ -112,6 +114,10 @@ class ProgressReader:
                 if step is not None:
                     self.state(source.job_id, step, total)
 
+    def put(self, job_id: str, step: int, total: int | None) -> None:
+        """The same from any thread: it counts from the next cycle on."""
+        self._put.append((job_id, step, total))
+
     def state(self, job_id: str, step: int, total: int | None) -> None:
         """The job says itself how far it is: from here on its log does not count."""
         followed = self._followed.setdefault(job_id, _Followed())
@@ -122,7 +128,9 @@ class ProgressReader:
 
     def events(self, roster: Roster, now: float) -> list[Event]:
         """Take note of what was read: what the engine is to know of it."""
-        result = []
+        result: list[Event] = []
+        while self._put:
+            self.state(*self._put.popleft())
         for job_id, rows in self._rows.items():
             job = roster.jobs.get(job_id)
             if job is not None and job.status == RUNNING:
