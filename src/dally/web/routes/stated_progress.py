@@ -21,7 +21,9 @@ class StatedProgress(Body):
 router = APIRouter(prefix="/api/v1", tags=["jobs"], dependencies=[BEARER])
 
 
-@router.put("/jobs/{job_id}/progress", status_code=202, response_model=StatedProgress, responses=answers(404, 409))
+@router.put(
+    "/jobs/{job_id}/progress", status_code=202, response_model=StatedProgress, responses=answers(400, 404, 409)
+)
 async def state_progress(site: AnySite, caller: AnyActor, job_id: str, request: StatedProgress) -> StatedProgress:
     """Say how far a running job is; it counts from the next cycle on, instead of what the job prints."""
     result = await live_job(site, caller, job_id)
