@@ -16,6 +16,8 @@ from dally.cli.commands import group, in_group
 from dally.errors import InputError
 
 if TYPE_CHECKING:
+    from dally.cluster.topology import Topology
+    from dally.live.backends.base import Placement
     from dally.live.backends.slurm.slurm_backend import SlurmBackend
     from dally.live.backends.slurm.submit_plugin import FileChange
     from dally.live.backends.slurm.watchdog import Absence
@@ -253,10 +255,17 @@ def _answer(command: str, question: Callable[[], Result]) -> Result:
         raise InputError(f"dally slurm {command}: {error}") from None
 
 
-@in_group(app, "hosts", "dally slurm hosts", "dally slurm hosts --per-gpu > hosts.$SLURM_JOB_ID")
+@in_group(
+    app, "hosts", "dally slurm hosts", "dally slurm hosts --per-gpu > hosts.$SLURM_JOB_ID",
+    "dally slurm hosts --model our-70b --profiles large.toml --gpu h100 --network dgx-h100-superpod > hosts",
+)  # fmt: skip
 def hosts(
     per_gpu: bool = typer.Option(False, "--per-gpu", help="Each machine as often as the job has GPUs there."),
     job: str = typer.Option(None, metavar="ID", help="The job.  [default: $SLURM_JOB_ID, the one this runs in]"),
+    model: str = typer.Option(None, metavar="NAME", help="A large model: the machine of each rank, a line a rank."),
+    gpu: str = typer.Option("a100", metavar="TYPE", help="With --model: the GPU type."),
+    profiles: Path = typer.Option(None, metavar="FILE", help="With --model: a catalogue of your own."),
+    network: str = typer.Option("", metavar="NAME", help="With --model: the network, as of dally networks."),
     conf: Path = CONF,
 ) -> None:
     """Print a job's machines in the order of the fabric, machine by machine, rack by rack, for its ranks.
@@ -267,8 +276,37 @@ def hosts(
     job_id = job or os.environ.get("SLURM_JOB_ID")
     if not job_id:
         raise InputError("dally slurm hosts: not inside a job; give --job ID")
-    for name, gpus in _answer("hosts", lambda: _backend(conf, []).hosts(job_id)).items():
+    backend = _backend(conf, [])
+    held = _answer("hosts", lambda: backend.hosts(job_id))
+    if model:
+        typer.echo("\n".join(_ranks(_answer("hosts", backend.topology), held, model, gpu, profiles, network)))
+        return
+    for name, gpus in held.items():
         typer.echo("\n".join([name] * (gpus if per_gpu else 1)))
+
+
+def _ranks(
+    topology: Topology, held: Placement, model: str, gpu: str, profiles: Path | None, network: str
+) -> list[str]:
+    """The machine of each rank of a large model on these GPUs."""
+    from dally.cluster.spec import connect_topology
+    from dally.live.facts import allocation_of
+    from dally.live.rank_order import rank_machines
+    from dally.perf.llm.placed import Groups
+    from dally.perf.profiles import find_profile, load_profiles
+
+    links = connect_topology(topology, network, {}, "")
+    if links is None:
+        raise InputError("--network is missing: the cluster states no links")
+    catalogue = load_profiles(profiles) if profiles else None
+    groups = find_profile(model, gpu, catalogue=catalogue).step(sum(held.values())).groups
+    if not isinstance(groups, Groups):
+        raise InputError(f"--model {model}: states no parallel groups")
+    numbers = {name: number for number, name in enumerate(topology.names[0])}
+    allocation = allocation_of(topology, numbers, held)
+    if allocation is None:
+        raise InputError("the job has machines that the topology does not have")
+    return rank_machines(groups, allocation, links)
 
 
 def _backend(conf: Path | None, partitions: list[str]) -> SlurmBackend:

@@ -8,12 +8,15 @@ from dally.engine.executor import Executor
 from dally.live.backends import base
 from dally.live.backends.base import Backend, BackendError, Observed, Placement, StartOrder
 from dally.live.facts import placement_of
+from dally.live.rank_order import in_rank_order
 from dally.live.reconcile import transitions
 from dally.live.reconcile.pending import PREEMPT, RUN, START, PendingOrder
 from dally.live.reconcile.reconciler import JobCase
 from dally.live.reconcile.roster import Roster
 from dally.live.reconcile.unschedulable import UnschedulableGpus
 from dally.model import Action, Migrate, Start
+from dally.perf.base import SpeedModel
+from dally.perf.network_model import NetworkModel
 
 DRY_RUN: Final = "dry run: nothing is done"
 REQUESTS: Final = transitions.index(transitions.REQUESTS)
@@ -23,8 +26,15 @@ SEND_AGAIN_S: Final = 20.0  # of the wall clock: before a backend that took a re
 class Orders(Executor):
     """Notes what is desired of which job; nothing happens to the cluster before `send`."""
 
-    def __init__(self, roster: Roster, unschedulable: UnschedulableGpus, dry_run: bool = False) -> None:
+    def __init__(
+        self,
+        roster: Roster,
+        unschedulable: UnschedulableGpus,
+        dry_run: bool = False,
+        speed: SpeedModel | None = None,
+    ) -> None:
         super().__init__()
+        self._speed = speed  # says in which order ranks go through a gang's machines
         self.dry_run = dry_run
         self._would: dict[str, str] = {}  # in a dry run: what was last to become of which job
         self._new: list[tuple[str, str]] = []
@@ -41,9 +51,13 @@ class Orders(Executor):
         return f"{min(closed)} takes no new jobs" if closed else ""
 
     def _target(self, action: Action) -> Placement | None:
-        if isinstance(action, Start | Migrate):
-            return placement_of(self._roster.topology, action.allocation)
-        return None
+        if not isinstance(action, Start | Migrate):
+            return None
+        placement = placement_of(self._roster.topology, action.allocation)
+        profile = self._speed.profile(action.job) if isinstance(self._speed, NetworkModel) else None
+        if profile is None or not isinstance(self._speed, NetworkModel):
+            return placement
+        return in_rank_order(placement, action.allocation, self._speed.network(), profile)
 
     def apply(self, action: Action, now: float) -> str:
         """Note the action; why not, if the backend would not take it."""
