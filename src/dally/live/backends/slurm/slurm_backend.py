@@ -28,16 +28,9 @@ from dally.live.backends.base import (
 )
 from dally.live.backends.slurm.comments import WaitingComments
 from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
-from dally.live.backends.slurm.job_logs import log_path
+from dally.live.backends.slurm.job_logs import sources_of
 from dally.live.backends.slurm.job_mark import with_mark
-from dally.live.backends.slurm.job_record import (
-    FINAL,
-    JobRecord,
-    number,
-    placement_in,
-    records_of,
-    unusual,
-)
+from dally.live.backends.slurm.job_record import FINAL, JobRecord, placement_in, records_of, unusual
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_arguments
 from dally.live.backends.slurm.jobs_json import JobReader, slurm_now_s, throttled
 from dally.live.backends.slurm.lease import HeldLease, Lease, leases
@@ -297,12 +290,7 @@ class SlurmBackend(JobByJob):
 
     def progress_sources(self) -> tuple[ProgressSource, ...]:
         """What batch scripts print, where this machine has the file and its owner is the job's user."""
-        running = [job for job in self._latest.jobs if job.managed and job.state == base.RUNNING]
-        return tuple(self._progress_source(self._records[job.job_id], job.spec.pattern) for job in running)
-
-    def _progress_source(self, record: JobRecord, pattern: str) -> ProgressSource:
-        path = log_path(record.row) if record.row.get("batch_flag") else ""
-        return ProgressSource(record.job_id, path, "", number(record.row.get("user_id")), pattern)
+        return sources_of(self._latest.jobs, self._records)
 
     # For operators and for jobs.
 
