@@ -68,6 +68,7 @@ class SlurmSite(AccountedSlurm):
             "PartitionName=whole Nodes=n[01-02] State=UP OverSubscribe=EXCLUSIVE\n"
             "PartitionName=lean Nodes=n01 State=UP MaxCPUsPerNode=12 DefCpuPerGPU=4\n"
             f"Licenses=matlab:{self.licences}\n"
+            "ReconfigFlags=KeepPartState\n"  # a partition that a test takes down stays down when slurm.conf is read
         )
 
     def accounting_lines(self) -> str:

@@ -114,6 +114,28 @@ def test_what_the_daemon_does_not_model_is_given_back(dally_site: SlurmSite) -> 
     assert backend.snapshot().jobs[-1].placement  # its GPUs count as taken
 
 
+def test_a_mark_that_an_operator_overwrites_comes_back(dally_site: SlurmSite, dally: Run) -> None:
+    """Or the job would be held for ever, and no rollback would know it."""
+    user = User(dally_site)
+    job_id, array = user.submit("--gres=gpu:1"), user.submit("--gres=gpu:1", "--array=0-3")
+    backend = SlurmBackend(conf=str(dally_site.conf))
+    backend.snapshot()
+    for one in (job_id, array):
+        dally_site.run("scontrol", "update", f"JobId={one}", "AdminComment=seen by bob")
+    ours = [job for job in backend.snapshot().jobs if job.job_id.partition("_")[0] in (job_id, array)]
+    assert [(job.managed, job.state) for job in ours] == [(True, base.QUEUED)] * 5
+    assert len(backend.complete()) == 2
+    for one in (job_id, array):
+        comment = str(row_of(dally_site, one)["admin_comment"])
+        assert comment.startswith("seen by bob dally:submit=")
+    assert row_of(dally_site, array)["array_task_string"] == "0-3"  # not told apart
+    backend.snapshot()
+    assert backend.complete() == []
+    assert dally("slurm", "rollback", "--conf", str(dally_site.conf), "--jobs-only").returncode == 0
+    until(lambda: "RUNNING" in row_of(dally_site, job_id)["job_state"])
+    assert row_of(dally_site, job_id)["admin_comment"] == "seen by bob"
+
+
 def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
     until_s = time.monotonic() + seconds
     while not true():

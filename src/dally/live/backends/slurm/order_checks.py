@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 from dally.cluster.formats.hostlist import expand_list
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, ObservedJob, Placement
+from dally.live.backends.base import BackendError, Observed, ObservedJob, Placement
 from dally.live.backends.slurm.job_record import JobRecord, text_of
 
 RAN_NOWHERE = "BadConstraints"  # Slurm's word, which it shows for a moment
@@ -41,3 +41,27 @@ def check_permitted(job: ObservedJob, placement: Placement) -> None:
     outside = exclude & placement.keys() or (placement.keys() - job.allowed if job.allowed is not None else set())
     if outside:
         raise BackendError(f"job {job.job_id} must not run on {min(outside)}")
+
+
+def check_free(job: ObservedJob, placement: Placement, free: Mapping[str, int]) -> None:
+    """A start is of as many GPUs as the job asks for, and all of them are free."""
+    if sum(placement.values()) != job.spec.gpus or min(placement.values(), default=0) < 1:
+        raise BackendError(f"job {job.job_id} asks for {job.spec.gpus} GPUs, not {sum(placement.values())}")
+    for name, gpus in placement.items():
+        if gpus > free.get(name, 0):
+            raise BackendError(f"job {job.job_id}: {name} has {free.get(name, 0)} free GPUs, not {gpus}")
+
+
+def free_gpus(
+    observed: Observed, but_of: str = "", promised: Mapping[str, Placement] | None = None
+) -> dict[str, int]:
+    """By machine, as of that snapshot and what was promised since; one job counts as if it had none."""
+    free = {machine.name: machine.gpus if machine.state == base.UP else 0 for machine in observed.machines}
+    live = [job for job in observed.jobs if job.state not in base.ENDED]
+    held = {**(promised or {}), **{job.job_id: job.placement for job in live if job.placement}}
+    held.pop(but_of, None)  # a start that is still under way may show already: it counts once
+    for parts in held.values():
+        for name, gpus in parts.items():
+            if name in free:
+                free[name] -= gpus
+    return free

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from dally.live.backends.slurm.job_record import FINAL, JobRecord, placement_in,
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_arguments
 from dally.live.backends.slurm.jobs_json import JobReader, slurm_now_s, throttled
 from dally.live.backends.slurm.lease import HeldLease, Lease, leases
+from dally.live.backends.slurm.mark_memory import MarkMemory
 from dally.live.backends.slurm.nodes_json import (
     cluster_shape,
     less_ours,
@@ -41,7 +42,14 @@ from dally.live.backends.slurm.nodes_json import (
     machines_of,
     threads_of,
 )
-from dally.live.backends.slurm.order_checks import RAN_NOWHERE, check_permitted, held_again, with_orders
+from dally.live.backends.slurm.order_checks import (
+    RAN_NOWHERE,
+    check_free,
+    check_permitted,
+    free_gpus,
+    held_again,
+    with_orders,
+)
 from dally.live.backends.slurm.partition_choice import job_defaults
 from dally.live.backends.slurm.preempter import Preempter, finish_paused
 from dally.live.backends.slurm.rollback import Rollback
@@ -102,6 +110,7 @@ class SlurmBackend(JobByJob):
         self._taken_up = False  # whether what an earlier daemon left half done is
         self._snapshot_lock = threading.Lock()
         self._comments = WaitingComments()
+        self._marks = MarkMemory()
 
     @property
     def generation(self) -> int:
@@ -146,6 +155,7 @@ class SlurmBackend(JobByJob):
         for row in rows:
             with unusual(row, problems):
                 records += map(self._reader.as_its_partition_has_it, records_of([row]))
+        records = self._marks.restored(records)
         self._read_facts(records)
         now_s = slurm_now_s(rows, time.time())
         self._records = {record.job_id: record for record in records}
@@ -156,6 +166,7 @@ class SlurmBackend(JobByJob):
                 job = self._reader.job(record, self._facts[_facts_key(record)][0], now_s)
                 jobs.append(with_orders(job, starting.keys(), refused, stopping))
         jobs = throttled(jobs, self._records)
+        self._marks.remember(self._records, (job.job_id for job in jobs if job.managed))
         self._facts = {key: self._facts[key] for key in map(_facts_key, records)}
         problems += [problem for _, result in self._facts.values() for problem in result]
         problems += [f"start of job {job_id}: {why}" for job_id, why in refused.items()] + unanswered
@@ -164,7 +175,7 @@ class SlurmBackend(JobByJob):
         self._latest = Observed(
             tuple(jobs), tuple(machines), tuple(problems), self.term, reservations, self._limits.licences(jobs)
         )
-        self._reader.partitions.free_gpus = self._free_gpus()
+        self._reader.partitions.free_gpus = free_gpus(self._latest)
         self._snapshot_s = time.monotonic()
         return self._latest
 
@@ -207,7 +218,7 @@ class SlurmBackend(JobByJob):
         if entry.state not in (base.QUEUED, base.STARTING):
             raise BackendError(f"job {job_id} cannot be started: it is {entry.state} {entry.reason}".rstrip())
         check_permitted(entry, placement)
-        self._check_free(entry, placement, promised)
+        check_free(entry, placement, free_gpus(self._latest, job_id, promised))
         shape = shape_of(record, entry.spec.gpus)
         parts = update_arguments(record, shape, placement, entry.spec.any_shape)
         note = note_of(record, entry.spec.gpus)
@@ -321,6 +332,9 @@ class SlurmBackend(JobByJob):
     def complete(self) -> list[str]:
         """Give jobs back to Slurm that came held and that Dally does not model; requeue those left paused."""
         left = self._take_up()
+        if self._marks.has_lost:
+            self._check_lease()
+            left += self._marks.write(self._tools)
         others = (self._records[job.job_id] for job in self._latest.jobs if not job.managed)
         strays = [record.job_id for record in others if record.pending and record.mark is not None]
         if not strays:
@@ -437,26 +451,6 @@ class SlurmBackend(JobByJob):
 
     def _check_known(self, job_id: str) -> None:
         self._record(job_id)
-
-    def _check_free(self, entry: ObservedJob, placement: Placement, promised: dict[str, Placement]) -> None:
-        if sum(placement.values()) != entry.spec.gpus or min(placement.values(), default=0) < 1:
-            raise BackendError(f"job {entry.job_id} asks for {entry.spec.gpus} GPUs, not {sum(placement.values())}")
-        free = self._free_gpus(entry.job_id, promised)
-        for name, gpus in placement.items():
-            if gpus > free.get(name, 0):
-                raise BackendError(f"job {entry.job_id}: {name} has {free.get(name, 0)} free GPUs, not {gpus}")
-
-    def _free_gpus(self, but_of: str = "", promised: Mapping[str, Placement] | None = None) -> dict[str, int]:
-        """By machine, as of the latest snapshot and what was promised since; one job counts as if it had none."""
-        free = {machine.name: machine.gpus if machine.state == base.UP else 0 for machine in self._latest.machines}
-        live = [job for job in self._latest.jobs if job.state not in base.ENDED]
-        held = {**(promised or {}), **{job.job_id: job.placement for job in live if job.placement}}
-        held.pop(but_of, None)  # a start that is still under way may show already: it counts once
-        for parts in held.values():
-            for name, gpus in parts.items():
-                if name in free:
-                    free[name] -= gpus
-        return free
 
     def _read_facts(self, records: Sequence[JobRecord]) -> None:
         """Facts of jobs that are new: from the comment, our note, or the script, which costs a call."""
