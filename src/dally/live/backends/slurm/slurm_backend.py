@@ -62,6 +62,7 @@ from dally.live.backends.slurm.tools import Tools
 from dally.live.backends.stated_facts import NOTHING_STATED, read_facts
 
 POLL_S = 1.0
+IDENTITY = r"^(?:ClusterName|SlurmctldHost\S*|SlurmctldPort)\s*=\s*(.*)$"
 RESUMED_WITHIN_S = 3.0
 PAUSE_S = 0.2
 SUBMITTED = {"read": "1"}  # note of a job that we submit: all that is stated of it is in its comment
@@ -119,10 +120,7 @@ class SlurmBackend(JobByJob):
 
     def identity(self) -> str:
         """The cluster's name and its controller, as slurm.conf has them."""
-        result = re.findall(
-            r"^(?:ClusterName|SlurmctldHost\S*|SlurmctldPort)\s*=\s*(.*)$", self._config(), re.MULTILINE
-        )
-        return " ".join(result)
+        return " ".join(re.findall(IDENTITY, self._config(), re.MULTILINE))
 
     def topology(self) -> Topology:
         """From `scontrol show topology` and the nodes' Gres."""
