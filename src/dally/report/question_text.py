@@ -64,11 +64,11 @@ def _better(questions: Values) -> str:
     best = next(row for row in questions["policies"] if row["policy"] == questions["best"])
     share = 100 * (1 - best["jct_mean_s"] / now["jct_mean_s"]) if now["jct_mean_s"] else 0.0
     text = f"{best['policy']} has a {share:.0f} % shorter mean JCT than {now['policy']}."
-    change = best["wait_change"]
+    change = best.get("wait_change", {})
     if not change:
         return text
     low, high = (_signed(change[end]) for end in ("low", "high"))
-    return f"{text} Mean wait: {_signed(change['share'])} % (90 % interval {low} to {high} %)."
+    return f"{text} Forecast of the mean wait: {_signed(change['share'])} % (90 % interval {low} to {high} %)."
 
 
 def _signed(share: float) -> str:

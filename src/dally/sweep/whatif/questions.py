@@ -19,7 +19,8 @@ from dally.sweep.run import comparison_runs, trace_loads
 from dally.sweep.whatif.calibration import Carry
 from dally.sweep.whatif.change import Change
 from dally.sweep.whatif.from_history import HistoryWhatIf
-from dally.sweep.whatif.smaller import Trials, changed_waits, save_gpus, waits_of
+from dally.sweep.whatif.futures import Futures
+from dally.sweep.whatif.smaller import Trials, save_gpus
 
 CANDIDATES = ("dally", "las", "easy-backfill")
 FASTER = {"congested": "slow", "slow": "normal", "normal": "fast"}  # presets by the next better one
@@ -35,6 +36,10 @@ def three_questions(
     """A better policy? Fewer GPUs for the same wait? Where is the loss? `rows` are of the answer's runs."""
     policies = better_policy(request, rows, seeds, folder / "policies", carry)
     best = min(policies, key=lambda one: float(one["jct_mean_s"]))["policy"]
+    futures = Futures(request.today(), request.runs[0], seeds[0], folder / "futures", carry)
+    for one in policies[1:]:
+        if one["policy"] in (best, CANDIDATES[0]):
+            one["wait_change"] = futures.change(Chosen(one["policy"], {}))
     change = Change() if best == policies[0]["policy"] else Change(policy=best)
     saving = save_gpus(Trials(request, seeds, folder / "smaller", carry), change)
     return {"policies": policies, "best": best, "save_gpus": saving, "loss": losses(request, rows[0])}
@@ -43,20 +48,15 @@ def three_questions(
 def better_policy(
     request: HistoryWhatIf, rows: Sequence[Row], seeds: Sequence[int], folder: Path, carry: Carry
 ) -> list[dict[str, Any]]:
-    """Today's policy, then the others, each by its means over seeds, and how its waits differ from today's."""
+    """Today's policy, then the others, each by its means over seeds."""
     before, half = request.today(), len(seeds)
-    today, waits = waits_of(request.runs[:half]), waits_of(request.runs[half:])
-    result = [
-        _policy(before.label, rows[:half]),
-        _policy(CANDIDATES[0], rows[half:]) | {"wait_change": changed_waits(today, waits)},
-    ]
+    result = [_policy(before.label, rows[:half]), _policy(CANDIDATES[0], rows[half:])]
     loads = trace_loads([before.config.trace], before.config.cluster, seeds)
     for name in CANDIDATES[1:]:
         if name != before.label:
             runs = comparison_runs(loads, [before.config.network], [Chosen(name, {})], before.config)
             runs = with_folders(runs, folder)
-            one = _policy(name, list(carry(runs)))
-            result.append(one | {"wait_change": changed_waits(today, waits_of(runs))})
+            result.append(_policy(name, list(carry(runs))))
     return result
 
 

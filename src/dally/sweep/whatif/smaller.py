@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import sqrt
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -24,8 +23,6 @@ from dally.sweep.whatif.from_history import HistoryWhatIf, on_cluster, work_trac
 DRAWS = 400
 SURE = 0.9  # of the draws lie in the interval
 FEWEST_SPANS = 20  # of the record's time, drawn anew as a whole: jobs of one day wait together
-LONGEST_SPANS = 5
-CONGESTION = 4.0  # mean waits: no congestion is shorter
 DAY_S = 86400.0
 
 JobWaits = dict[tuple[int, str], tuple[float, float]]  # by seed and job: submitted, waited
@@ -99,46 +96,20 @@ def job_waits(tables: Sequence[Any]) -> JobWaits:
 
 def interval(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Within which the mean of the second values lies: days of the record drawn anew, with the seed 1."""
-    return _drawn_anew([(time_s, value, 1.0) for time_s, value in pairs])
-
-
-def changed_waits(today: JobWaits, waits: JobWaits) -> dict[str, float]:
-    """By which share the mean job of both waits longer or shorter than today, with its interval.
-
-    The interval is for another time as long as the record: that varies as much as the record itself, so each end is
-    farther out by the root of two. Spans are as long as several waits, since jobs of one congestion wait together.
-    """
-    both = [(submit_s, waits[key][1], wait_s) for key, (submit_s, wait_s) in today.items() if key in waits]
-    total_s = sum(wait_s for _, _, wait_s in both)
-    if total_s <= 0.0:
-        return {}
-    ratio = sum(new_s for _, new_s, _ in both) / total_s
-    low, high = (
-        ratio * (end / ratio) ** sqrt(2.0) if ratio > 0.0 else end
-        for end in _drawn_anew(both, CONGESTION * total_s / len(both))
-    )
-    return {"share": ratio - 1.0, "low": low - 1.0, "high": high - 1.0}
-
-
-def _drawn_anew(rows: Sequence[tuple[float, float, float]], least_s: float = 1.0) -> tuple[float, float]:
-    """Within which the sum of the second values ÷ that of the third lies; the first are times."""
-    times = [time_s for time_s, _, _ in rows]
+    times = [time_s for time_s, _ in pairs]
     first_s, last_s = min(times), max(times)
-    usual_s = min(DAY_S, (last_s - first_s) / FEWEST_SPANS)
-    width_s = max(usual_s, min(least_s, (last_s - first_s) / LONGEST_SPANS), 1.0)
-    spans: dict[int, list[tuple[float, float]]] = {}
-    for time_s, above, below in rows:
-        spans.setdefault(int((time_s - first_s) / width_s), []).append((above, below))
-    sums = [(sum(above for above, _ in span), sum(below for _, below in span)) for _, span in sorted(spans.items())]
+    width_s = max(min(DAY_S, (last_s - first_s) / FEWEST_SPANS), 1.0)
+    spans: dict[int, list[float]] = {}
+    for time_s, value in pairs:
+        spans.setdefault(int((time_s - first_s) / width_s), []).append(value)
+    sums = [(sum(span), float(len(span))) for _, span in sorted(spans.items())]
     draw = Random(1)
-    ratios = []
+    means = []
     for _ in range(DRAWS):
         drawn = draw.choices(sums, k=len(sums))
-        below = sum(one for _, one in drawn)
-        if below > 0.0:
-            ratios.append(sum(one for one, _ in drawn) / below)
-    ratios.sort()
-    return quantile(ratios, (1.0 - SURE) / 2), quantile(ratios, (1.0 + SURE) / 2)
+        means.append(sum(total for total, _ in drawn) / sum(count for _, count in drawn))
+    means.sort()
+    return quantile(means, (1.0 - SURE) / 2), quantile(means, (1.0 + SURE) / 2)
 
 
 def save_gpus(trials: Trials, change: Change) -> dict[str, Any]:
