@@ -85,17 +85,23 @@ def drain(events: Iterator[Entry]) -> None:
 def submit(kube: KubeCluster, gangs: int, pods: int) -> None:
     """So many gangs of one to eight pods, that many pods in all."""
     chance = random.Random(1)
-    sizes = [1] * gangs
-    for _ in range(pods - gangs):
-        sizes[_one(sizes, chance)] += 1
     made = []
-    for number, size in enumerate(sizes):
+    for number, size in enumerate(sizes_of(gangs, pods)):
         labels = {"dally.io/gang": f"g{number}", "dally.io/gang-size": str(size)}
         notes = {"dally.io/model": "resnet50", "dally.io/expected": "600"}
         seconds = chance.uniform(20.0, 60.0)
         made += [pod(f"g{number}-{at}", 8, seconds, labels=labels, notes=notes) for at in range(size)]
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(lambda one: kube.admin.post(PODS, one), made))
+
+
+def sizes_of(gangs: int, pods: int) -> list[int]:
+    """Of one to eight pods each, that many in all."""
+    chance = random.Random(2)
+    result = [1] * gangs
+    for _ in range(pods - gangs):
+        result[_one(result, chance)] += 1
+    return result
 
 
 def _one(sizes: list[int], chance: random.Random) -> int:

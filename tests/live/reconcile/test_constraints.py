@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from dally.cluster.capacity import Cluster
 from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import ObservedReservation, Submission
+from dally.live.reconcile import constraints
+from dally.model import Job
 from dally.testing.fake_backend import FakeBackend
 from tests.live.test_cycle import Bench
 
@@ -53,6 +56,27 @@ def test_machines_that_the_backend_allows(tmp_path: Path) -> None:
     bench.backend.allow(other, first)  # a taint has gone
     bench.go_on(10.0)
     assert places(bench, other) == [[first]]
+
+
+def test_what_fits_nowhere_is_worked_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of jobs that wait, in every cycle: only a change of the machines has it looked at again."""
+    bench, (first, _) = bench_of(tmp_path)
+    looked: list[str] = []
+    plain = constraints.why_unschedulable
+
+    def counted(job: Job, cluster: Cluster) -> str:
+        looked.append(job.job_id)
+        return plain(job, cluster)
+
+    monkeypatch.setattr(constraints, "why_unschedulable", counted)
+    jobs = [submit(bench, 16, cpus_per_gpu=1.0) for _ in range(3)]
+    bench.go_on(50.0)
+    before = len(looked)
+    bench.go_on(50.0)
+    assert len(looked) == before
+    bench.backend.equip(first, cpus=4.0)
+    bench.go_on(50.0)
+    assert set(looked[before:]) >= set(jobs[1:])
 
 
 def test_features_that_machines_get_later(tmp_path: Path) -> None:

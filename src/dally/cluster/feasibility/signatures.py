@@ -88,7 +88,8 @@ class Signatures:
     def check(self, job: Job) -> None:
         """An InputError if what the job states cannot be read."""
         spec = job.spec
-        permission_of(self.topology, job)
+        if spec.features or spec.include or spec.exclude:
+            permission_of(self.topology, job)
         for field in ("resources_per_gpu", "resources_per_node", "licences"):
             amounts(field, getattr(spec, field))
 

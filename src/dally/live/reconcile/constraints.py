@@ -25,7 +25,10 @@ class LiveConstraints:
         self._roster = roster
         self._moment_s = moment_s
         self._machines: dict[str, ObservedMachine] = {}  # as of the latest snapshot
-        self._reasons: dict[tuple[JobSpec, frozenset[str] | None], str] = {}  # why jobs fit nowhere
+        self._reasons: dict[
+            tuple[JobSpec, frozenset[str] | None], str
+        ] = {}  # why jobs fit nowhere, as of this cycle
+        self._reasons_before: dict[tuple[JobSpec, frozenset[str] | None], str] = {}  # and the one before
 
     def update(self, observed: Observed, now: float) -> None:
         """Before the books are compared with the cluster."""
@@ -33,12 +36,13 @@ class LiveConstraints:
             return
         signatures = constrain(self._state)
         signatures.now = now
-        self._reasons.clear()
+        self._reasons_before, self._reasons = self._reasons, {}
         changed = self._update_machines(observed, signatures)
         signatures.free_licences = dict(observed.licences)
         windows = [self._window(one) for one in observed.reservations]
         if windows != signatures.windows:
             signatures.set_windows(windows)
+            self._reasons_before.clear()
             changed = True
         changed = self._update_jobs(observed) or changed
         signatures.version += 1
@@ -66,6 +70,8 @@ class LiveConstraints:
             after = Capacity(machine.cpus, machine.memory_mb, dict(machine.resources), machine.features)
             topology.capacities[number] = after
             refeatured = refeatured or before.features != after.features
+            if before != after:
+                self._reasons_before.clear()
             for name in machine.resources_taken:  # though no job may have asked for it yet
                 signatures.resource_number(name)
             taken = {"cpus": machine.cpus_taken, "memory_mb": machine.memory_mb_taken, **machine.resources_taken}
@@ -93,11 +99,13 @@ class LiveConstraints:
         if self._state.cluster.feasibility is None or observed.placement or not observed.managed:
             return ""
         key = (observed.spec, observed.allowed)
-        if key not in self._reasons:
+        reason = self._reasons.get(key, self._reasons_before.get(key))
+        if reason is None:
             job = self._roster.job_of(observed)
             self._state.cluster.feasibility.signatures.sign(job)
-            self._reasons[key] = why_unschedulable(job, self._state.cluster)
-        return self._reasons[key]
+            reason = why_unschedulable(job, self._state.cluster)
+        self._reasons[key] = reason
+        return reason
 
 
 def is_anything_constrained(observed: Observed) -> bool:

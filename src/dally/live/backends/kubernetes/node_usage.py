@@ -33,12 +33,16 @@ def with_usage(
 ) -> list[ObservedMachine]:
     """The machines with what is taken there of `usage`, less what managed jobs have."""
     ours: dict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    known: dict[tuple[float, float, str], dict[str, float]] = {}
     for job in jobs:
         if not job.managed or job.state in base.ENDED or not job.placement:
             continue
         spec = job.spec
-        each = {"cpus": spec.cpus_per_gpu, "memory_mb": spec.memory_mb_per_gpu}
-        each.update(amounts("resources_per_gpu", spec.resources_per_gpu))
+        needs = spec.cpus_per_gpu, spec.memory_mb_per_gpu, spec.resources_per_gpu
+        each = known.get(needs)
+        if each is None:
+            each = {"cpus": needs[0], "memory_mb": needs[1], **amounts("resources_per_gpu", needs[2])}
+            known[needs] = each
         for name, gpus in job.placement.items():
             for resource, amount in each.items():
                 ours[name][resource] += amount * gpus
