@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from dally.cluster.topology import grid
 from dally.job_spec import JobSpec
@@ -20,6 +21,7 @@ from dally.live.daemon import Daemon
 from dally.live.job_progress import ProgressReader
 from dally.live.status import JobStatus
 from dally.live.store import open_store
+from dally.live.store.schema import JOBS
 from dally.live.wall_clock import WallClock
 from dally.progress.line_progress import LineProgress
 from dally.progress.report_file import Report, write_report
@@ -155,3 +157,24 @@ def test_files_of_another_user_say_nothing(tmp_path: Path) -> None:
         reader.read(Files(source))  # type: ignore[arg-type]
         assert len(reader._rows.get("1", [])) == rows
         assert len(reader._reports) == rows
+
+
+def test_failed_job_says_why(tmp_path: Path) -> None:
+    """Its exit code, and the line of its log that says more, are kept with its end."""
+    backend, store = LocalBackend(tmp_path, grid(1, 1, 4)), open_store(f"sqlite:///{tmp_path}/dally.db")
+    clock = WallClock(time.time())
+    daemon = Daemon(backend, lambda: Scheduler(backend, backend.topology(), Setup(policy="dally"), store, clock))
+    script = 'import time; time.sleep(2.0); print("step 1/9 loss=1"); raise RuntimeError("CUDA out of memory.")'
+    job_id = backend.submit(Submission(JobSpec(4), (sys.executable, "-c", script)))
+
+    def outcome() -> list[str]:
+        daemon.run_cycle()
+        rows = store.rows(select(JOBS).where(JOBS.c.job_id == job_id, JOBS.c.outcome != ""))
+        return [row["observed"]["reason"] for row in rows]
+
+    try:
+        wait_for(lambda: bool(outcome()), 30.0)
+        assert outcome() == ["exit code 1: out of GPU memory (RuntimeError: CUDA out of memory.)"]
+    finally:
+        backend.close()
+        store.close()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dally.cluster.topology import Topology
 from dally.engine.cycle import cycle
 from dally.engine.log import EventLog
 from dally.live import job_progress
-from dally.live.backends.base import Backend, BackendError, Completes, Observed
+from dally.live.backends.base import FAILED, Backend, BackendError, Completes, Observed
 from dally.live.config import Setup
 from dally.live.facts import placement_of
 from dally.live.job_progress import ProgressReader
@@ -231,6 +231,9 @@ class Scheduler:
         observed = self.roster.observed[job.job_id]
         if job.job_id in seen.ended:
             end = seen.ended[job.job_id]
+            if end is not None and end.state == FAILED:
+                reasons = filter(None, (end.reason, self.progress.failure_of(job.job_id)))
+                observed = replace(observed, reason=": ".join(reasons))
             return ended_row(job, observed, UNKNOWN if end is None else end.state, seen.now)
         where = None if job.allocation is None else placement_of(self.roster.topology, job.allocation)
         return job_row(job, observed, where)

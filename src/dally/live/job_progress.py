@@ -12,9 +12,11 @@ from typing import Any, Final, NamedTuple
 from dally.live.backends.base import Backend, HasProgress, ProgressSource
 from dally.live.reconcile.roster import Roster
 from dally.model import FINISHED, MEASURE, NEVER, REPORT, RUNNING, Event, Job
+from dally.progress.failure import failure_in
 from dally.progress.line_parser import parse_line
 from dally.progress.line_progress import LineProgress
 from dally.progress.log_reader import EVERY_S, LogReader
+from dally.progress.log_tail import last_lines
 from dally.progress.own_pattern import OwnPattern
 from dally.progress.report_file import Report, read_report, read_statement
 from dally.progress.step_times import StepTimes
@@ -25,6 +27,7 @@ MEASURED_SAMPLES: Final = 5  # of a place, before its time per step counts
 MEASURE_AGAIN_S: Final = 300.0
 REPORT_AGAIN: Final = 0.05  # a statement that changed by less is not worth another rank
 LEAST_S: Final = 1.0
+FAILURE_WITHIN_S: Final = 2.0  # a file server that does not answer must not hold up a cycle
 
 
 class JobProgress(NamedTuple):
@@ -59,6 +62,7 @@ class ProgressReader:
         self._read_beside: dict[str, list[LineProgress]] = {}  # by a look beside the cycles
         self._look: threading.Thread | None = None
         self._reports: dict[str, Report] = {}
+        self._sources: dict[str, ProgressSource] = {}  # of jobs that have not ended
         self._stated: dict[str, str] = {}  # the latest statement that a backend passes on
         self._reports_due_s = clock()
         self._put: deque[tuple[str, int, int | None]] = deque()  # by any thread, since the latest cycle
@@ -73,6 +77,7 @@ class ProgressReader:
         self._take_over(self._read_beside)
         self._read_beside = {}
         sources = backend.progress_sources()
+        self._sources.update({source.job_id: source for source in sources})
         self._reader.keep([source.job_id for source in sources])
         self._reader.most_per_s = backend.logs_per_s
         for source in sources:
@@ -140,6 +145,8 @@ class ProgressReader:
             del self._followed[job_id]
             self._reports.pop(job_id, None)
             self._stated.pop(job_id, None)
+        for job_id in [job_id for job_id in self._sources if job_id not in roster.jobs]:
+            del self._sources[job_id]
         return result
 
     def _observe(self, job: Job, rows: list[LineProgress], now: float) -> list[Event]:
@@ -175,6 +182,18 @@ class ProgressReader:
         followed.measured_s = worked_s
         return [Event(MEASURE, job, step_s=pace.step_s)]
 
+    def failure_of(self, job_id: str) -> str:
+        """Why a job failed, as far as the end of its log says; nobody waits long for that."""
+        source = self._sources.get(job_id)
+        if source is None or not source.log:
+            return ""
+        lines: list[str] = []
+        reading = threading.Thread(target=_read_end, args=(source, lines), name="dally-failure", daemon=True)
+        reading.start()
+        reading.join(FAILURE_WITHIN_S)
+        failure = None if reading.is_alive() else failure_in(lines)
+        return "" if failure is None else failure.described()
+
     def ended(self, job: Job, now: float) -> None:
         """The job ended: what was estimated at its last place is judged by that."""
         followed = self._followed.get(job.job_id)
@@ -204,3 +223,15 @@ class ProgressReader:
             return JobProgress(step, total, None)
         at_s = followed.placed_s + times.segments[-1].samples[-1][0]  # when it said so
         return JobProgress(step, total, Left(*(max(now, at_s + value) for value in left)))
+
+
+def _read_end(source: ProgressSource, lines: list[str]) -> None:
+    """The end of what the job printed."""
+    if source.tail is None:
+        lines += last_lines(source.log, source.owner)
+        return
+
+    def keep(line: str) -> None:
+        lines.append(line)
+
+    source.tail(keep).look()

@@ -118,5 +118,5 @@ def hide(true: SpeedModel, models: list[str], usual: str) -> SpeedModel:
         raise InputError("--sensitivity: it needs a network, and GPUs of one type: others are not modelled")
     assert true.profiles is not None
     whole, quiet, share = true.networks()
-    believed = MeasuredModel(whole, quiet, true.profiles, true.sharing_now(), share, models, usual, True)
+    believed = MeasuredModel(whole, quiet, true.profiles, true.sharing(), share, models, usual, True)
     return HiddenModel(true, believed)

@@ -215,4 +215,4 @@ def learning(speed: SpeedModel, models: list[str]) -> SpeedModel:
         return speed
     assert speed.profiles is not None
     whole, quiet, share = speed.networks()
-    return MeasuredModel(whole, quiet, speed.profiles, speed.sharing_now(), share, models)
+    return MeasuredModel(whole, quiet, speed.profiles, speed.sharing(), share, models)

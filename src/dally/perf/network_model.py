@@ -181,13 +181,10 @@ class NetworkModel(SpeedModel):
         """The network, the same without background load, and the share of the links' bandwidth that is there."""
         return self._whole, self._quiet, self._share
 
-    def sharing_now(self) -> str:
-        """How jobs share links."""
-        return self._contention.sharing()
-
-    def sharing(self, sharing: str) -> str:
-        """How jobs share links if their policy says `sharing`."""
-        return NO_CONTENTION if self._contention.sharing() == NO_CONTENTION else sharing  # the run's comes first
+    def sharing(self, sharing: str = "") -> str:
+        """How jobs share links, if their policy says `sharing`; empty: as they do."""
+        present = self._contention.sharing()
+        return present if present == NO_CONTENTION or not sharing else sharing  # the run's comes first
 
     def _connect(self) -> None:
         """Work out the network as it is now."""

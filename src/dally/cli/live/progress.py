@@ -51,6 +51,24 @@ def parse(
         typer.echo(f"{matched} of {count} lines say how far training is.")
 
 
+@in_group(app, "failure", "dally progress failure slurm-4711.out", "dally progress failure slurm-4711.out --json")
+def failure(file: Path = typer.Argument(help="The log; /dev/stdin works too."), as_json: bool = AS_JSON) -> None:
+    """Show why a job failed, from what it printed: the kind of failure, and the line that says so."""
+    from dally.progress.failure import failure_in
+
+    result = failure_in(_lines(file))
+    if as_json:
+        kind = None if result is None else result.kind
+        row = {"kind": kind and kind.name, "line": result and result.line, "again": kind and kind.again}
+        typer.echo(json.dumps(row))
+    elif result is None:
+        typer.echo("No line says why it failed.")
+    else:
+        typer.echo(f"{result.kind.about}: {result.line}")
+        if result.kind.again:
+            typer.echo("Another run may do better.")
+
+
 def _lines(file: Path) -> Iterator[str]:
     """The lines of a log; what is not text in UTF-8 is replaced, as logs may hold anything."""
     path = file if str(file) in STDIN else regular(file)
