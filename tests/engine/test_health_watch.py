@@ -117,3 +117,24 @@ def test_run_goes_on_from_a_copy() -> None:
     copy.run()
     assert [job.finish_s for job in copy.jobs] == [job.finish_s for job in simulation.jobs]
     assert copy.watch.result() == simulation.watch.result()
+
+
+def test_lemons_are_kept_out_and_stay_so() -> None:
+    """Machine 0 fails every 5,000 s for a quarter of an hour, and no other does."""
+    failures = ListedFailures([(0, 5000.0 * turn, 5000.0 * turn + 900.0) for turn in range(1, 18)])
+    simulation, watch = run([], [(0.0, 8, 20000.0)] * 40, failures=failures)
+    assert watch.lemons == {0}
+    assert list(watch.quarantined) == [0]
+    assert watch.most_out <= 1
+    assert simulation.state.finished == 40
+
+
+def test_where_nobody_acts_nothing_changes() -> None:
+    seen, _ = run([(0, 1.5, 20000.0, 30000.0)], LONG, settings=WatchSettings(act=False))
+    plain = Simulation(
+        [Job(place, f"j{place}", *job[:2], job[2]) for place, job in enumerate(LONG)],
+        Cluster(read_topology("1x10x8")), policy_of("fifo"), HiddenFaults(SlowMachines(), SlowMachines()),
+        Costs(30.0, 1.0), Failures(), degradations=ListedDegradations(10, [(0, 1.5, 20000.0, 30000.0)]),
+    )  # fmt: skip
+    plain.run()
+    assert [job.finish_s for job in seen.jobs] == [job.finish_s for job in plain.jobs]

@@ -35,14 +35,14 @@ COMMANDS: Final = {
     "explain": "runs.explain", "report": "runs.report", "view": "runs.view", "policies": "runs.policies",
     "networks": "cluster.network", "models": "cluster.models", "queues": "cluster.queues",
     "topology": "cluster.topology", "trace": "trace.trace", "token": "live.token", "slurm": "live.slurm",
-    "progress": "live.progress",
+    "progress": "live.progress", "health": "cluster.failure_plan",
     "profile": "cluster.profile", "collective": "cluster.predict", "predict": "cluster.predict",
     "train": "runs.train", "learn": "trace.generate", "demo": "runs.compare",
 }  # fmt: skip
 # The class of all errors of a command line: its name and module differ from one typer to the next.
 MISUSE: Final[type[Exception]] = typer.BadParameter.__mro__[typer.BadParameter.__mro__.index(Exception) - 1]
 COMPLETION: Final = "_DALLY_COMPLETE"  # set where a shell asks what may come next
-GROUPS: Final = ("topology", "trace", "token", "slurm", "progress")
+GROUPS: Final = ("topology", "trace", "token", "slurm", "progress", "health")
 
 
 def app_of(names: Iterable[str], stubs: bool = False) -> typer.Typer:

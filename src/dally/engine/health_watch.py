@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from dally.engine.draws import uniform
 from dally.engine.state import State
 from dally.engine.watch import Watch
+from dally.health.lemons import lemons
 from dally.health.speed_history import SpeedHistory
 from dally.health.suspicion import NAMED, Member, ModelErrors, PlacedSpeed, Suspect, suspects
 from dally.model import INFINITY, Action, Job, Migrate, Preempt, Start
@@ -64,6 +65,9 @@ class HealthWatch(Watch):
         self._next_s = self._look_s
         self._rounds = 0
         self._histories: dict[int, tuple[float, SpeedHistory, tuple[Member, ...]]] = {}  # by job: since when
+        self.lemons: set[int] = set()
+        self._failures: dict[int, int] = {}  # by machine
+        self._down: set[int] = set()
         self._errors = ModelErrors()
         self._ended: list[PlacedSpeed] = []
         self._named: set[str] = set()
@@ -79,7 +83,7 @@ class HealthWatch(Watch):
         return self._next_s
 
     def holds_back(self) -> bool:
-        return bool(self.quarantined)
+        return any(machine not in self.lemons for machine in self.quarantined)
 
     def look(self, state: State, now: float) -> None:
         self._state = state
@@ -89,6 +93,7 @@ class HealthWatch(Watch):
             self._look_s = now + self.settings.every_s
             self._rounds += 1
             self._count_losses(state, now)
+            self._count_failures(state)
             named = suspects(self._observe(state, now), WORTH_A_LOOK, self._errors)
             for suspect in named:
                 known = suspect.name in self._named or self._machine_of(suspect.places[0]) in self.quarantined
@@ -169,8 +174,11 @@ class HealthWatch(Watch):
         for suspect in named:
             machines = [self._machine_of(place) for place in suspect.places]
             new = [machine for machine in machines if machine not in self.quarantined]
-            if min(machines) < 0 or not new or len(self.quarantined) + len(new) > most:
+            new = new[: max(0, most - len(self.quarantined))]  # likeliest first
+            if min(machines) < 0 or not new:
                 continue
+            if not suspect.sure:
+                suspect = suspect._replace(probability=suspect.probability * len(new) / len(machines))
             jobs = list({int(job.index): job for machine in new for job in state.cluster.jobs_on[machine]}.values())
             if not suspect.sure and not self._pays(state, jobs, suspect, now):
                 continue  # to look for it costs more than it does
@@ -184,6 +192,20 @@ class HealthWatch(Watch):
                     self.quarantined[machine] = now + self.settings.probe_s
         self.most_out = max(self.most_out, len(self.quarantined))
         self._take_out(state, now)
+
+    def _count_failures(self, state: State) -> None:
+        """Keep out machines that fail more often than chance explains; only an operator brings them back."""
+        down = state.cluster.down
+        now_down = {machine for machine in range(len(down)) if down[machine]}
+        for machine in now_down - self._down:
+            self._failures[machine] = self._failures.get(machine, 0) + 1
+        if self.settings.act and now_down - self._down:
+            most = int(self.settings.most * int(state.cluster.topology.machine_count()))
+            for name in lemons({str(machine): self._failures.get(machine, 0) for machine in range(len(down))}):
+                if len(self.quarantined) < most or int(name) in self.quarantined:
+                    self.quarantined[int(name)] = INFINITY
+                    self.lemons.add(int(name))
+        self._down = now_down
 
     def _settled(self, state: State, job: Job, now: float) -> bool:
         """Whether a job that was moved runs again, and has no precedence any more."""
@@ -200,6 +222,8 @@ class HealthWatch(Watch):
     def _probe(self, state: State, now: float) -> None:
         """Probe machines that are idle and due."""
         for machine, due_s in list(self.quarantined.items()):
+            if machine in self.lemons:
+                continue
             if due_s == INFINITY and not state.cluster.jobs_on[machine]:
                 self.quarantined[machine] = now + self.settings.probe_s
             elif due_s <= now:
@@ -288,7 +312,8 @@ class HealthWatch(Watch):
         share = self.lost_gpu_s / self.worked_gpu_s if self.worked_gpu_s else 0.0
         return {
             "lost_gpu_s": self.lost_gpu_s, "lost_share": share, "accusations": float(len(self.accusations)),
-            "moves": float(self.moves), "probes": float(self.probes), "most_out": float(self.most_out),
+            "moves": float(self.moves), "probes": float(self.probes), "lemons": float(len(self.lemons)),
+            "most_out": float(self.most_out),
         }  # fmt: skip
 
 
