@@ -164,3 +164,11 @@ def test_without_scripts_a_what_if_is_a_form(desk: Desk) -> None:
     assert "fifo, +1 rack instead of fifo" in desk.client.get(begun.headers["location"]).text
     assert "tier=" in desk.client.get("/whatif/settings?policy=fifo").text
     assert desk.client.get("/whatif/nobody").status_code == 404
+
+
+def test_any_number_of_hours_or_days(desk: Desk) -> None:
+    for span, seconds in (("36h", 129600.0), ("10d", 864000.0), ("week", 604800.0)):
+        assert desk.client.get(f"/trends/series.json?span={span}").json()["span_s"] == seconds
+    for nonsense in ("0h", "1000d", "36", "9999999999h", "-1h", "٣h"):
+        assert desk.client.get("/trends/series.json", params={"span": nonsense}).json()["span_s"] == 86400.0
+    assert 'value="36h"' in desk.client.get("/trends?span=36h").text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -19,6 +20,8 @@ from dally.web.routes.dependencies import AnyCaller
 MOST_POINTS: Final = 600
 SPANS: Final = {"hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0, "month": 30 * 86400.0}  # of the wall clock
 ALL: Final = "all"  # of a run
+OWN: Final = re.compile("([1-9][0-9]{0,2})([hd])", re.ASCII)  # any other: 36h, 10d
+UNITS_S: Final = {"h": 3600.0, "d": 86400.0}
 
 router = APIRouter(include_in_schema=False)
 
@@ -45,7 +48,7 @@ async def series(request: Request, caller: AnyCaller, span: str = "") -> JSONRes
         {
             "boot": scene.boot,
             "every_s": result.every_s,
-            "span_s": SPANS.get(chosen),
+            "span_s": _seconds(chosen),
             "wall_s": result.wall_s,
             "now": {"wall_s": status.wall_s, **_now(point, result, scene)},
             "topics": [
@@ -86,13 +89,20 @@ def _now(point: Point, result: Trends, scene: Scene) -> dict[str, Any]:
 
 def _chosen(scene: Scene, span: str) -> str:
     usual = "day" if scene.is_live else ALL
-    return span if span in SPANS or (span == ALL and not scene.is_live) else usual
+    return span if _seconds(span) or (span == ALL and not scene.is_live) else usual
+
+
+def _seconds(span: str) -> float | None:
+    """How long a span is; None of a whole run, and of what is none."""
+    own = OWN.fullmatch(span)
+    return SPANS.get(span) if own is None else int(own.group(1)) * UNITS_S[own.group(2)]
 
 
 def _rows_of(scene: Scene, span: str, at_s: float | None) -> tuple[Trends, Point]:
     first_s, last_s = scene.span()
     to_s = last_s if at_s is None or span == ALL else at_s
-    from_s = first_s if span == ALL else to_s - SPANS[span] * scene.speed
+    back_s = _seconds(span)
+    from_s = first_s if back_s is None else to_s - back_s * scene.speed
     if not scene.is_live:
         from_s = max(from_s, first_s)
         to_s = max(to_s, min(last_s, from_s + 60.0))
