@@ -2,7 +2,7 @@
 
 `python -m benchmarks.llm_cells` runs the cells `llm-pod` and `nvl72` under each policy and seed: mean and p99 JCT
 as means over seeds, exposed communication, and each against the best. Then policies once more with ranks along
-machines in their order.
+machines in their order, and in an order that knows nothing of the fabric.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from typing import Any
 
 from dally.benchmark.cells import FABRIC_WORKLOADS, cells, prepare
 from dally.benchmark.tables_page import shared_folder
+from dally.cluster.links import ALIGNED, BY_MACHINE, SHUFFLED
 from dally.runs.execute import execute
 
 POLICIES = (
     "dally", "monkeytree", "arnold", "fifo-backfill", "easy-backfill", "kueue-preferred",
     "kueue-preferred:tier=2", "tiresias", "tiresias:tier=closest", "tiresias-gittins:tier=closest", "gandiva",
-    "themis:tier=closest", "a-srpt",
+    "themis:tier=closest", "a-srpt", "easy-backfill:predictor=history", "arnold:predictor=history",
+    "dally:objective=p99",
 )  # fmt: skip
 UNALIGNED = ("dally", "arnold", "fifo-backfill")
 HOUR_S = 3600.0
@@ -41,10 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for name in options.cells:
-            for policy, aligned in [(each, True) for each in options.policies] + [
-                (each, False) for each in options.unaligned
-            ]:
-                here = [run(name, policy, seed, aligned, Path(folder)) for seed in options.seeds]
+            aligned = [(policy, ALIGNED) for policy in options.policies]
+            others = [(policy, ranks) for policy in options.unaligned for ranks in (BY_MACHINE, SHUFFLED)]
+            for policy, ranks in aligned + others:
+                here = [run(name, policy, seed, ranks, Path(folder)) for seed in options.seeds]
                 rows.append(mean_row(here))
                 print(shown(rows[-1]), file=sys.stderr, flush=True)
     if options.json:
@@ -54,17 +56,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print_cell(name, [row for row in rows if row["cell"] == name])
 
 
-def run(cell_name: str, policy: str, seed: int, aligned: bool, folder: Path) -> dict[str, Any]:
+def run(cell_name: str, policy: str, seed: int, ranks: str, folder: Path) -> dict[str, Any]:
     """The figures of one run."""
     name, _, setting = policy.partition(":")
     key, _, value = setting.partition("=")
     [cell] = cells([cell_name], [], [seed])
     ready = prepare(cell_name, seed, shared_folder(), folder)
     scenario = cell.scenario(ready, name, {key: value} if key else {})
-    if not aligned:
-        scenario = replace(scenario, network_settings={"align_ranks": "off"})
+    if ranks != ALIGNED:
+        scenario = replace(scenario, network_settings={"ranks": ranks})
     summary = execute(scenario).summary
-    return {"cell": cell_name, "policy": policy, "aligned": aligned, "seed": seed, **summary}
+    return {"cell": cell_name, "policy": policy, "ranks": ranks, "seed": seed, **summary}
 
 
 FIGURES = (
@@ -79,18 +81,18 @@ def mean_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
         row["unfinished"] = row["jobs"] - row["finished"]
     means = {key: sum(row[key] for row in rows) / len(rows) for key in FIGURES}
     each = {f"{key}_by_seed": [row[key] for row in rows] for key in ("jct_mean_s", "jct_p99_s")}
-    return {**{key: rows[0][key] for key in ("cell", "policy", "aligned")}, **means, **each}
+    return {**{key: rows[0][key] for key in ("cell", "policy", "ranks")}, **means, **each}
 
 
 def print_cell(name: str, rows: list[dict[str, Any]]) -> None:
     """A cell's table; excess over the best of the aligned rows."""
-    aligned = [row for row in rows if row["aligned"] and not row["unfinished"]]
+    aligned = [row for row in rows if row["ranks"] == ALIGNED and not row["unfinished"]]
     least = {key: min(row[key] for row in aligned) for key in ("jct_mean_s", "jct_p99_s")}
     print(f"\n{name}: {FABRIC_WORKLOADS[name].about}")
     print(f"{'policy':<32}{'mean JCT, h':>12}{'':>8}{'p99, h':>9}{'':>8}{'median, h':>11}{'comm, GPU-h':>13}")
     for row in rows:
         excess = [row[key] / least[key] - 1.0 for key in ("jct_mean_s", "jct_p99_s")]
-        label = row["policy"] + ("" if row["aligned"] else ", machine order")
+        label = row["policy"] + ("" if row["ranks"] == ALIGNED else f", {row['ranks']}")
         print(
             f"{label:<32}{row['jct_mean_s'] / HOUR_S:>12.2f}{excess[0]:>+8.1%}{row['jct_p99_s'] / HOUR_S:>9.1f}"
             f"{excess[1]:>+8.1%}{row['jct_p50_s'] / HOUR_S:>11.3f}{row['comm_gpu_s'] / HOUR_S:>13,.0f}"
@@ -100,7 +102,7 @@ def print_cell(name: str, rows: list[dict[str, Any]]) -> None:
 
 def shown(row: dict[str, Any]) -> str:
     """One line of progress."""
-    label = row["policy"] + ("" if row["aligned"] else ", machine order")
+    label = row["policy"] + ("" if row["ranks"] == ALIGNED else f", {row['ranks']}")
     figures = f"mean {row['jct_mean_s']:.0f} s, p99 {row['jct_p99_s']:.0f} s, {row['cpu_s']:.1f} s CPU"
     return f"{row['cell']} {label}: {figures}"
 

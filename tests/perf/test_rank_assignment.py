@@ -5,22 +5,25 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from dally.cluster.links import Network, connect
+from dally.cluster.links import ALIGNED, BY_MACHINE, RANK_ORDERS, SHUFFLED, Network, connect, override
 from dally.cluster.presets import find_preset
-from dally.cluster.topology import Machine, Topology
+from dally.cluster.topology import Machine, Topology, grid
 from dally.perf.gang import gang_on
+from dally.perf.iteration import demand_of
 from dally.perf.llm.accelerators import gpu_types, known_models
 from dally.perf.llm.group_rates import GroupRates
 from dally.perf.llm.layout import Layout
 from dally.perf.llm.rank_assignment import GangSite, _all, assign, group_rates, members, site_of
 from dally.perf.llm.step import LayoutModel
 from dally.perf.llm.transformer import Transformer
+from dally.perf.profiles import find_profile, load_profiles
 
 DENSE = LayoutModel(Transformer(32, 4096, 32, 8, 14336, 128256), gpu_types()["H100"].at("bf16"), "bf16")
 EXPERTS = LayoutModel(known_models()["qwen330ba3b"], gpu_types()["H100"].at("bf16"), "bf16")
@@ -142,3 +145,16 @@ def test_rings_share_the_uplinks_that_they_cross() -> None:
     rates = group_rates(site, layout, np.repeat(np.arange(4), 2))
     assert rates.tensor == site.fabric_rate
     assert rates.data == min(site.link_rates[0][0] / 2, site.gpu_rate)
+
+
+def test_ranks_that_know_nothing_of_the_fabric_are_no_better() -> None:
+    machines = dict.fromkeys((0, 1, 2, 3, 12, 13, 14, 15), 8)
+    steps = {}
+    for ranks in RANK_ORDERS:
+        network = connect(grid(4, 4, 8), override(find_preset("slow"), {"ranks": ranks}))
+        gang = gang_on(network, vec[i64](list(machines)), vec[i64](list(machines.values())))
+        profile = find_profile("llama3-70b", "h100", catalogue=load_profiles(Path("large-models"))).step(64)
+        demand = demand_of(network, gang, profile)
+        steps[ranks] = demand.iteration_s(demand.alone_s)
+    assert steps[ALIGNED] <= steps[BY_MACHINE]
+    assert steps[ALIGNED] < steps[SHUFFLED]  # replicas of two machines lie in two pods

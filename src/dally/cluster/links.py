@@ -19,6 +19,8 @@ from dally.pickles import picklable
 
 FABRICS = ("nvswitch", "nvlink-mesh", "pcie")
 ALGORITHMS = ("ring", "hierarchical", "tree", "nvls")
+ALIGNED, BY_MACHINE, SHUFFLED = "aligned", "machines", "shuffled"
+RANK_ORDERS = (ALIGNED, BY_MACHINE, SHUFFLED)
 SPRAY, HASH, WORST = "spray", "hash", "worst"
 ROUTINGS = (SPRAY, HASH, WORST)  # how flows find their way over parallel cables
 GIGA = 1e9
@@ -59,7 +61,7 @@ class Links(NamedTuple):
     upper_oversubscription: float = 0.0  # above the first tier of switches; 0: as oversubscription
     rails: int = 0  # leaf switches side by side in the first tier above machines; 0: one
     uplinks: int = 0  # cables of each domain above the machines; 0: not known
-    align_ranks: bool = True  # of large models; False: ranks lie along machines in their order
+    ranks: str = ALIGNED  # of large models: aligned, or along machines by number, or in an order without sense
     routing: str = SPRAY  # over them: packets sprayed (or adaptive), flows hashed, or the worst of hashing
 
 
@@ -67,9 +69,9 @@ class Network:
     """Every link of a topology in flat arrays, rates in bytes/s as a collective attains them."""
 
     __slots__ = (
-        "algorithms", "align_ranks", "background", "bus", "capacity_gbps", "chunks", "fabric_latency_s",
-        "fabric_rate", "fabric_root_s", "first_link", "gpu_nic_rate", "gpu_rate", "hashing", "joined", "latency_s",
-        "mesh", "name", "nvls_rate", "paths", "rate", "root_s", "sharing_penalty", "topology", "tree_efficiency",
+        "algorithms", "background", "bus", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate",
+        "fabric_root_s", "first_link", "gpu_nic_rate", "gpu_rate", "hashing", "joined", "latency_s", "mesh", "name",
+        "nvls_rate", "paths", "ranks", "rate", "root_s", "sharing_penalty", "topology", "tree_efficiency",
     )  # fmt: skip
 
     def __init__(self, topology: Topology, name: str) -> None:
@@ -81,7 +83,7 @@ class Network:
         self.root_s: float = 0.0
         self.tree_efficiency: float = 1.0
         self.sharing_penalty: float = 0.0
-        self.align_ranks: bool = True
+        self.ranks: str = ALIGNED
         # Per machine.
         self.fabric_rate: vec[float] = vec[float]()  # per GPU
         self.fabric_latency_s: vec[float] = vec[float]()  # per step
@@ -138,7 +140,7 @@ def connect(topology: Topology, links: Links, congestion: float | Mapping[str, f
     network.root_s = 0.0 if links.ideal else links.root_s
     network.tree_efficiency = 1.0 if links.ideal else links.tree_efficiency
     network.sharing_penalty = links.sharing_penalty
-    network.align_ranks = links.align_ranks
+    network.ranks = links.ranks
     _add_fabrics(network, links)
     below: list[float] = []
     for tier in range(len(topology.tiers) - 1):
@@ -205,7 +207,7 @@ def at_share(network: Network, share: float) -> Network:
     result.root_s = network.root_s
     result.tree_efficiency = network.tree_efficiency
     result.sharing_penalty = network.sharing_penalty
-    result.align_ranks = network.align_ranks
+    result.ranks = network.ranks
     result.fabric_rate = network.fabric_rate
     result.fabric_latency_s = network.fabric_latency_s
     result.nvls_rate = network.nvls_rate
@@ -341,6 +343,8 @@ def check_links(links: Links) -> Links:
             fine, desired = 0.0 <= value < float("inf"), "not negative"
         if not fine:
             raise InputError(f"network: {key}: {value!r}: must be {desired}")
+    if links.ranks not in RANK_ORDERS:
+        raise InputError(f"network: ranks: {links.ranks!r}: must be one of {', '.join(RANK_ORDERS)}")
     if links.routing not in ROUTINGS:
         raise InputError(f"network: routing: {links.routing!r}: must be one of {', '.join(ROUTINGS)}")
     if links.fabric not in FABRICS:

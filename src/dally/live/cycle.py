@@ -83,7 +83,7 @@ class Scheduler:
         self.constraints = LiveConstraints(self.state, self.roster, clock.engine_s)
         self.roster.fits_nowhere = self.constraints.why_unschedulable
         self.unschedulable = UnschedulableGpus(self.state, self.roster)
-        self.orders = Orders(self.roster, self.unschedulable, dry_run, self.state.speed)
+        self.orders = Orders(self.roster, self.unschedulable, dry_run, self.state.speed, self.state.cluster.network)
         self.progress = ProgressReader()
         self.progress.restore(store.fact(job_progress.ERRORS))
         self.overrides = read_overrides(store)

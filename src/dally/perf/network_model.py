@@ -194,10 +194,6 @@ class NetworkModel(SpeedModel):
         self._alone.clear()
         self._candidates = Candidates(self._network)
 
-    def network(self) -> Network:
-        """The network as it is now."""
-        return self._network
-
     def kind(self, job: Job) -> Kind:
         """What is known of the job's model at its size."""
         return self.kind_of(sized(self.model_of(job), job, job.gpus), job.gpus)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dally.cluster.links import Network
 from dally.engine.executor import Executor
 from dally.live.backends import base
 from dally.live.backends.base import Backend, BackendError, Observed, Placement, StartOrder
@@ -16,7 +17,6 @@ from dally.live.reconcile.roster import Roster
 from dally.live.reconcile.unschedulable import UnschedulableGpus
 from dally.model import Action, Migrate, Start
 from dally.perf.base import SpeedModel
-from dally.perf.network_model import NetworkModel
 
 DRY_RUN: Final = "dry run: nothing is done"
 REQUESTS: Final = transitions.index(transitions.REQUESTS)
@@ -32,9 +32,11 @@ class Orders(Executor):
         unschedulable: UnschedulableGpus,
         dry_run: bool = False,
         speed: SpeedModel | None = None,
+        network: Network | None = None,
     ) -> None:
         super().__init__()
-        self._speed = speed  # says in which order ranks go through a gang's machines
+        self._speed = speed  # these two say in which order ranks go through a gang's machines
+        self._network = network
         self.dry_run = dry_run
         self._would: dict[str, str] = {}  # in a dry run: what was last to become of which job
         self._new: list[tuple[str, str]] = []
@@ -54,10 +56,10 @@ class Orders(Executor):
         if not isinstance(action, Start | Migrate):
             return None
         placement = placement_of(self._roster.topology, action.allocation)
-        profile = self._speed.profile(action.job) if isinstance(self._speed, NetworkModel) else None
-        if profile is None or not isinstance(self._speed, NetworkModel):
+        profile = None if self._speed is None else self._speed.profile(action.job)
+        if profile is None or self._network is None:
             return placement
-        return in_rank_order(placement, action.allocation, self._speed.network(), profile)
+        return in_rank_order(placement, action.allocation, self._network, profile)
 
     def apply(self, action: Action, now: float) -> str:
         """Note the action; why not, if the backend would not take it."""

@@ -8,7 +8,7 @@ import numpy as np
 from librt.vecs import vec
 from mypy_extensions import i64
 
-from dally.cluster.links import Network
+from dally.cluster.links import ALIGNED, SHUFFLED, Network
 from dally.perf.collectives import Cost
 from dally.perf.gang import Gang
 from dally.perf.iteration import Demand
@@ -55,8 +55,7 @@ class Groups:
         """The best assignment of ranks on that placement, with what it costs."""
         site = site_of(network, gang)
         layout = self.layout
-        chosen = assign if network.align_ranks else in_machine_order
-        ranks = chosen(site, layout, lambda rates: self.model.step(layout, rates).total_s)
+        ranks = self._ranks(network, site)
         names = network.topology.tiers
         crossed: dict[str, str] = {}
         for tier, domains in enumerate(site.domains):
@@ -66,6 +65,16 @@ class Groups:
                     if crossed_here is not None:
                         crossed[kind] = names[tier]
         return PlacedGroups(site, ranks, self.model.step(layout, ranks.rates), crossed)
+
+    def _ranks(self, network: Network, site: GangSite) -> Ranks:
+        layout = self.layout
+
+        def step_s(rates: GroupRates) -> float:
+            return self.model.step(layout, rates).total_s
+
+        if network.ranks == ALIGNED:
+            return assign(site, layout, step_s)
+        return in_machine_order(site, layout, step_s, shuffled=network.ranks == SHUFFLED)
 
     def demand(self, network: Network, gang: Gang) -> Demand:
         """What the step asks of compute and links there."""

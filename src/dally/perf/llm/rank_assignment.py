@@ -8,6 +8,7 @@ taken. Small gangs are improved by exchanging ranks, and tiny ones searched in f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from itertools import permutations
 from math import factorial, inf, prod
 from typing import NamedTuple
@@ -113,9 +114,18 @@ def assign(site: GangSite, layout: Layout, step_s: Callable[[GroupRates], float]
     return best
 
 
-def in_machine_order(site: GangSite, layout: Layout, step_s: Callable[[GroupRates], float]) -> Ranks:
-    """Ranks along the machines in the order of their numbers, whatever crosses what."""
-    return _priced(site, layout, np.repeat(np.arange(len(site.gpus)), site.gpus), step_s)
+def in_machine_order(
+    site: GangSite, layout: Layout, step_s: Callable[[GroupRates], float], shuffled: bool = False
+) -> Ranks:
+    """Ranks along the machines in the order of their numbers, or in one that knows nothing of the fabric."""
+    order = np.arange(len(site.gpus))
+    if shuffled:  # as the names of pods are; the same for the same machines
+        order = np.array(sorted(order, key=lambda place: _digest(int(site.machines[place]))), dtype=np.int64)
+    return _priced(site, layout, np.repeat(order, site.gpus[order]), step_s)
+
+
+def _digest(number: int) -> bytes:
+    return blake2b(str(number).encode(), digest_size=8).digest()
 
 
 def _faster(one: Ranks, other: Ranks) -> Ranks:
