@@ -13,7 +13,7 @@ LONGEST_FILE = 500
 SAME_NAME = {
     "__init__", "acts", "base", "batch", "benchmark", "cycle", "delay", "explain", "formats", "local",
     "network", "outlook", "policies", "queue", "registry", "report", "simulate", "slots", "slurm", "submit",
-    "sweep", "tiresias", "toml_file", "topology", "trends", "view", "whatif",
+    "sweep", "tiresias", "toml_file", "topology", "trends", "trial", "view", "whatif",
 }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from time import sleep
 
 import numpy as np
 import pytest
+from benchmarks.known_optima import one_machine, two_racks
 
 from dally.errors import InputError
 from dally.learning.actor_critic import ACTOR, CRITIC, backward, forward, fresh_parameters, log_odds
@@ -21,7 +22,6 @@ from dally.learning.ppo import _slopes
 from dally.learning.trainer import Trainer, judged
 from dally.learning.training_plan import TrainingPlan
 from dally.policies.registry import build
-from tests.learning.workloads import one_machine, two_racks
 
 
 def train(plan: TrainingPlan, out: Path) -> Trainer:
@@ -61,7 +61,7 @@ def test_gradients_are_those_of_differences() -> None:
 
 
 def test_a_small_training_comes_near_the_known_optimum_of_one_machine(tmp_path: Path) -> None:
-    """`python -m benchmarks.learning` trains longer, to within 2 %."""
+    """`python -m benchmarks.known_optima` trains longer, to within 2 %."""
     plan = one_machine(tmp_path, 1500, iterations=10, episodes=8, validate_every=5)
     training = train(plan, tmp_path / "out")
     test = plan.make("test")

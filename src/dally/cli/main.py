@@ -37,7 +37,8 @@ COMMANDS: Final = {
     "topology": "cluster.topology", "trace": "trace.trace", "token": "live.token", "slurm": "live.slurm",
     "progress": "live.progress", "health": "cluster.failure_plan",
     "profile": "cluster.profile", "collective": "cluster.predict", "predict": "cluster.predict",
-    "train": "runs.train", "learn": "trace.generate", "demo": "runs.compare",
+    "train": "runs.train", "evaluate": "runs.evaluate", "trial": "runs.trial",
+    "learn": "trace.generate", "demo": "runs.compare",
 }  # fmt: skip
 # The class of all errors of a command line: its name and module differ from one typer to the next.
 MISUSE: Final[type[Exception]] = typer.BadParameter.__mro__[typer.BadParameter.__mro__.index(Exception) - 1]

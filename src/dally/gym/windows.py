@@ -57,7 +57,7 @@ class TraceWindows:
         """The window's jobs as they are before they come; its first one comes at 0."""
         chosen = self._jobs[number * self.window_jobs : (number + 1) * self.window_jobs]
         begin_s = chosen[0].submit_s
-        return [_fresh(job, index, begin_s) for index, job in enumerate(chosen)]
+        return [fresh_job(job, index, begin_s) for index, job in enumerate(chosen)]
 
     def simulation(self, number: int, policy: Policy) -> Simulation:
         """The window's run under that policy, before its first event."""
@@ -84,7 +84,8 @@ def mean_jct_s(jobs: list[Job]) -> float:
     return sum(job.finish_s - job.submit_s for job in jobs) / len(jobs)
 
 
-def _fresh(job: Job, index: int, begin_s: float) -> Job:
+def fresh_job(job: Job, index: int, begin_s: float) -> Job:
+    """The job as it is before it comes, on a clock that starts then."""
     result = Job(index, job.job_id, job.submit_s - begin_s, job.gpus, job.duration_s, job.model, job.spec)
     result.group = job.group
     return result
