@@ -61,9 +61,12 @@ class Overbooking:
             and time.monotonic() - self._since_s.setdefault(name, time.monotonic()) < KUBELET_WAIT_S
         ):
             return []
+        is_refused = last.key not in ours and last.phase == "Pending"  # by the kubelet, which runs others there
         latest: dict[GangKey, tuple[float, float, str]] = {}
         for pod in remaining:
             gang = ours.get(pod.key)
+            if is_refused and pod.phase == "Running":
+                continue
             if gang is not None and not gang.bare:
                 latest[pod.key] = max(latest.get(pod.key, (0.0, 0.0, "")), _bound_order(pod))
         return sorted(latest, key=lambda key: (ours[key].whole, *(-part for part in latest[key][:2]), key))
