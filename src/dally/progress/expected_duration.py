@@ -24,11 +24,12 @@ class Expert(NamedTuple):
     by: tuple[str, ...]  # of user, name, gpus
     decay: float
     latest: int = LATEST
+    weight: float = 1.0  # before it has been right or wrong
 
 
 EXPERTS: Final = (
-    Expert(("user", "name", "gpus"), 0.5),
-    Expert(("user", "name", "gpus"), 0.9),
+    Expert(("user", "name", "gpus"), 0.5, weight=8.0),
+    Expert(("user", "name", "gpus"), 0.9, weight=8.0),
     Expert(("user", "gpus"), 0.5),
     Expert(("user", "gpus"), 0.9),
     Expert(("user",), 1.0, 2),
@@ -56,12 +57,14 @@ class ExpectedDuration:
 
     def __init__(self) -> None:
         self._ended: dict[tuple[str, ...], list[float]] = {}  # ln seconds, the latest last, by class
-        self._weights = [[1.0 / len(EXPERTS)] * len(EXPERTS) for _ in QUANTILES]
+        self._weights = [[expert.weight for expert in EXPERTS] for _ in QUANTILES]
 
     def forecast(self, user: str, name: str, gpus: int) -> DurationForecast | None:
         """None: nothing is known of any like it."""
         known: list[tuple[int, tuple[float, ...]]] = []
         for place, expert in enumerate(EXPERTS):
+            if "name" in expert.by and not name:
+                continue
             ended = self._ended.get(_key(expert.by, user, name, gpus), [])[-expert.latest :]
             if len(ended) >= 2:
                 known.append((place, weighted_quantiles(ended, expert.decay)))
