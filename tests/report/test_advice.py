@@ -71,7 +71,7 @@ def test_advice_from_runs_of_the_same_name() -> None:
     assert lines[0].startswith("It is expected to run 3.7 h; eight of ten such jobs run between ")
     assert lines[1] == "Your latest 12 runs like this used 9 % of their time limit."
     assert lines[2].startswith("A limit of 7.3 h would do")
-    assert lines[3] == "1 of your latest 12 runs like this did not end well; the last (7, failed) ran 10 min."
+    assert lines[3] == "1 of your latest 12 runs like this did not end well; the last (7, failed) ran 10.0 min."
     plain = advise_on(request, rows).plain()
     assert (plain["alike"], plain["failed"]) == (12, ["7"])
 
