@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dally.cluster.formats.writers import to_toml
 from dally.cluster.spec import read_topology
 from dally.errors import InputError
+from dally.live.acts import Acts
 from dally.live.backends.base import Backend, BackendError, BackendOptions, ClusterClaim, Elects, HasQueues, Leases
 from dally.live.backends.registry import open_backend
 from dally.live.config import Config
@@ -19,8 +20,10 @@ from dally.live.daemon import Daemon
 from dally.live.forecast.job_forecast import start_text
 from dally.live.forecast.outlook import Outlook
 from dally.live.forecast.whatif.what_ifs import WhatIfs
+from dally.live.health_settings import read_settings
 from dally.live.history.trend_sampler import TrendSampler
 from dally.live.lock import ClusterLock, lock_folder
+from dally.live.machine_health import MachineHealth
 from dally.live.private_folder import LOCK
 from dally.live.store import Store, open_store
 from dally.live.wall_clock import WallClock
@@ -60,6 +63,7 @@ class Service:
         self.outlook = Outlook(self.store, self.daemon)
         self.trends = TrendSampler(self.store, self.daemon, lambda: self.topology)
         self.whatifs = WhatIfs(config, self.daemon, lambda: self.clock, lambda: self.topology)
+        self.health = MachineHealth(read_settings(config.health), self.daemon, Acts(self))
         self._generation = self.backend.generation
         self.daemon.expected_start = lambda job_id: start_text(self.outlook.queue.get(job_id), self.clock)
 
@@ -84,6 +88,7 @@ class Service:
 
     def close(self) -> None:
         """Let go of everything."""
+        self.health.close()
         self.whatifs.close()
         self.outlook.close()
         self.backend.close()

@@ -10,6 +10,7 @@ from dally.cluster.topology import Topology
 from dally.errors import InputError
 from dally.input_file import read_text
 from dally.live.backends.registry import check_name
+from dally.live.health_settings import read_settings
 from dally.live.private_folder import STORE, own_folder
 from dally.perf.measured_model import learning
 from dally.runs.world import World, WorldConfig
@@ -65,6 +66,7 @@ class Config:
     partitions: tuple[str, ...] = ()  # of Slurm, to look after; none: all
     kubernetes: dict[str, str] = field(default_factory=dict)  # options of that backend
     backend_settings: dict[str, str] = field(default_factory=dict)  # of one that another distribution brings
+    health: dict[str, str] = field(default_factory=dict)  # what is done about slow machines: docs/health.md
     setup: Setup = field(default_factory=Setup)
 
     def checked(self) -> Config:
@@ -75,6 +77,7 @@ class Config:
         if self.speed != 1.0 and self.backend != "local":
             raise InputError(f"--speed {self.speed:g}: only the local backend's clock can run faster")
         self.address()
+        read_settings(self.health)
         if not 0.0 < self.requests_per_s < float("inf"):
             raise InputError(f"requests_per_s: {self.requests_per_s:g}: must be more than 0 and finite")
         self.setup.check_costs(lambda name: f"{name}:")

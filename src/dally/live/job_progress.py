@@ -38,6 +38,14 @@ class JobProgress(NamedTuple):
     end: Left | None  # when it ends at its present place, with the interval
 
 
+class StepCount(NamedTuple):
+    """The steps that a job had done after so many seconds at its place."""
+
+    placed_s: float
+    worked_s: float
+    done: float
+
+
 class _Followed:
     """One job's steps, and the estimates that its end will judge."""
 
@@ -210,6 +218,13 @@ class ProgressReader:
         """Go on with what `saved` gave."""
         if saved is not None:
             self._estimator.restore(saved)
+
+    def step_count(self, job: Job) -> StepCount | None:
+        """The steps done at its present place as of the latest line; None: it says nothing."""
+        followed = self._followed.get(job.job_id)
+        if followed is None or followed.placed_s != job.placed_s or not followed.times.segments[-1].samples:
+            return None
+        return StepCount(job.placed_s, *followed.times.segments[-1].samples[-1])
 
     def of(self, job: Job, now: float) -> JobProgress | None:
         """How far the job is; None: it has not said anything."""

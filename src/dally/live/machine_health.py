@@ -1,0 +1,168 @@
+"""Machines that jobs' own progress shows to be slow: drained with the evidence as reason, probed, and brought back.
+
+Nothing is done unless the table `health` of dally.toml says `act = "on"`. A drain is an act like an operator's: it
+is written down first, shown with its reason, and `dally resume` takes it back. Whose drain it is, the cluster
+says by that reason, so a restart changes nothing; machines that others drained are left alone.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+import structlog
+
+from dally.errors import InputError
+from dally.health.speed_history import SpeedHistory
+from dally.health.suspicion import Member, ModelErrors, PlacedSpeed, Suspect, suspects
+from dally.live.acts import ActRefused, Busy
+from dally.live.backends.base import UP
+from dally.live.health_settings import HealthSettings
+from dally.live.job_progress import StepCount
+from dally.model import RUNNING, Job
+
+if TYPE_CHECKING:
+    from dally.live.cycle import CycleResult, Scheduler
+    from dally.live.daemon import Daemon
+
+WHO: Final = "dally-health"
+REASON: Final = "slow by the progress of jobs"  # every reason of ours begins so
+
+log = structlog.get_logger("dally")
+
+
+class DrainsMachines(Protocol):
+    """What of `Acts` it needs."""
+
+    def drain(self, machine: str, who: str, why: str) -> object:
+        """What runs there goes on, nothing new starts."""
+
+    def resume(self, machine: str, who: str, why: str) -> object:
+        """It takes jobs again."""
+
+
+class MachineHealth:
+    """Looks after each cycle, if it is time."""
+
+    def __init__(self, settings: HealthSettings, daemon: Daemon, acts: DrainsMachines) -> None:
+        self.settings = settings
+        self.suspects: list[Suspect] = []  # as of the latest look
+        self._daemon = daemon
+        self._acts = acts
+        self._next_s = 0.0
+        self._errors = ModelErrors()
+        self._steps: dict[str, StepCount] = {}  # by job, as of the look before
+        self._histories: dict[str, tuple[float, SpeedHistory]] = {}  # by job: since when it is at its place
+        self._least_s: dict[str, float] = {}  # fastest step of a kind of jobs, as at its best place
+        self._probes: dict[str, tuple[subprocess.Popen[bytes], float]] = {}  # by machine, and until when
+        self._again_s: dict[str, float] = {}  # when a machine is probed next
+        daemon.watchers.append(self.on_cycle)
+
+    def on_cycle(self, result: CycleResult, cpu_s: float) -> None:
+        """After each cycle; what goes wrong costs a line in the log."""
+        scheduler = self._daemon.scheduler
+        if scheduler is None or result.failed or result.now < self._next_s:
+            return
+        self._next_s = result.now + self.settings.every_s
+        with self._daemon.lock:
+            jobs = [job for job in scheduler.roster if job.status == RUNNING and job.allocation is not None]
+            rows = self.observe(jobs, scheduler)
+            states = {row.name: (row.state, row.reason) for row in scheduler.roster.snapshot.machines}
+            busy = {name for job in jobs for name in self._names(job, scheduler)}
+        self.suspects = [row for row in suspects(rows, errors=self._errors) if row.sure]
+        try:
+            self.act(states, busy, result.now)
+        except (ActRefused, Busy, InputError) as error:
+            log.warning("health", what=str(error))
+
+    def observe(self, jobs: Iterable[Job], scheduler: Scheduler) -> list[PlacedSpeed]:
+        """What the steps since the look before say of each job's place."""
+        result: list[PlacedSpeed] = []
+        seen: set[str] = set()
+        for job in jobs:
+            seen.add(job.job_id)
+            count = scheduler.progress.step_count(job)
+            before = self._steps.get(job.job_id)
+            if count is None:
+                continue
+            if before is None or before.placed_s != count.placed_s or count.done < before.done:
+                self._steps[job.job_id] = count
+                self._histories[job.job_id] = (count.placed_s, SpeedHistory())
+                continue
+            if count.done == before.done:
+                continue  # a pause, or a log that is read later
+            self._steps[job.job_id] = count
+            kind = f"{job.user}/{job.name}/{job.model}/{int(job.gpus)}"
+            step_s = (count.worked_s - before.worked_s) / (count.done - before.done)
+            least_s = min(self._least_s.get(kind, step_s * job.rate), step_s * job.rate)
+            self._least_s[kind] = least_s
+            _, history = self._histories[job.job_id]
+            history.observe(count.worked_s, step_s, least_s / job.rate)
+            if history.now is not None:
+                computes = 1.0 - job.comm_rate
+                members = tuple(Member(name, computes, name) for name in self._names(job, scheduler))
+                result.append(PlacedSpeed(job.job_id, kind, members, history.now, history.before))
+        for job_id in self._steps.keys() - seen:
+            del self._steps[job_id], self._histories[job_id]
+        return result
+
+    def _names(self, job: Job, scheduler: Scheduler) -> list[str]:
+        assert job.allocation is not None
+        names = scheduler.roster.topology.names[0]
+        return [names[machine] for machine, _ in job.allocation.parts()]
+
+    def act(self, states: Mapping[str, tuple[str, str]], busy: set[str], now: float) -> None:
+        """Drain who is to be drained, and probe who was and is idle; `states`: state and reason by machine."""
+        if not self.settings.act:
+            return
+        ours = {name for name, (state, why) in states.items() if state != UP and why.startswith(REASON)}
+        most = int(self.settings.most_out * len(states))
+        for suspect in self.suspects:
+            machine = suspect.name
+            certain = suspect.kinds > 1 or bool(self.settings.probe)
+            if certain and len(ours) < most and machine not in ours and states.get(machine, ("", ""))[0] == UP:
+                ours.add(machine)
+                log.info("health", drains=machine, why=reason_text(suspect))
+                self._acts.drain(machine, WHO, reason_text(suspect))
+        if self.settings.probe:
+            for machine in sorted(ours):
+                self._probe(machine, machine in busy, now)
+
+    def _probe(self, machine: str, busy: bool, now: float) -> None:
+        running = self._probes.get(machine)
+        if running is None:
+            if not busy and now >= self._again_s.get(machine, 0.0):
+                env = {**os.environ, "DALLY_MACHINE": machine}
+                try:
+                    probe = subprocess.Popen(self.settings.probe, env=env, stdin=subprocess.DEVNULL)
+                except OSError as error:
+                    raise InputError(f"health: probe: {self.settings.probe[0]}: {error.strerror}") from None
+                self._probes[machine] = (probe, now + self.settings.probe_timeout_s)
+            return
+        probe, until_s = running
+        code = probe.poll()
+        if code is None and now < until_s:
+            return
+        if code is None:
+            probe.kill()
+            probe.wait()
+        del self._probes[machine]
+        self._again_s[machine] = now + self.settings.again_s
+        log.info("health", probed=machine, passed=code == 0)
+        if code == 0:
+            self._acts.resume(machine, WHO, "its probe passed")
+
+    def close(self) -> None:
+        """End probes that run."""
+        for probe, _ in self._probes.values():
+            probe.kill()
+            probe.wait()
+
+
+def reason_text(suspect: Suspect) -> str:
+    """Why a machine is drained, with the evidence."""
+    jobs = ", ".join(suspect.jobs[:4]) + (" and others" if len(suspect.jobs) > 4 else "")
+    sure = f"{100.0 * suspect.probability:.0f} %"
+    return f"{REASON}: {suspect.factor:g} times as long, probability {sure}; jobs {jobs}"
