@@ -42,16 +42,27 @@ class Churn:
         """The job is stopped or moved."""
         self._left_gpu_s -= stop_s * float(job.gpus)
 
+    def spend_gpu_s(self, gpu_s: float) -> None:
+        """A job changes its size, which takes so many GPU-seconds."""
+        self._left_gpu_s -= gpu_s
+
+    def may_grow(self, job: Job, now: float) -> bool:
+        """Whether the job has moved so little that it may also give back, within the hour, what it grows by."""
+        return 2 * self._lately(job, now) < self._moves_per_h
+
     def may_move(self, job: Job, now: float) -> bool:
         """Whether the job has moved less often in the last hour than it may."""
+        return self._lately(job, now) < self._moves_per_h
+
+    def _lately(self, job: Job, now: float) -> i64:
+        """Moves of the job in the last hour."""
         times = self._moved_s.get(int(job.index))
-        if times is None:
-            return self._moves_per_h > 0
         lately: i64 = 0
-        for moved_s in times:
-            if moved_s + HOUR_S > now:
-                lately += 1
-        return lately < self._moves_per_h
+        if times is not None:
+            for moved_s in times:
+                if moved_s + HOUR_S > now:
+                    lately += 1
+        return lately
 
     def moved(self, job: Job, now: float) -> None:
         """The job moves; only what still counts is remembered."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dally.model import Costs, Job, Migrate, Preempt
+from dally.model import Allocation, Costs, Job, Migrate, Preempt, Resize
 from dally.perf.base import SpeedModel
 from dally.pickles import picklable
 from dally.policies.dally.churn import Churn
@@ -42,6 +42,15 @@ class Context:
         self.churn.moved(move.job, now)
         self.reasons.moved(move.job, winner, self.prices.restart_s(move.job), move.saved_s)
         return Migrate(move.job, move.allocation)
+
+    def resize(
+        self, job: Job, allocation: Allocation, winner: Job | None, cost_s: float, saved_s: float, now: float
+    ) -> Resize:
+        """A change of size as an action, charged and recorded."""
+        self.churn.spend_gpu_s(cost_s * float(allocation.total()))
+        self.churn.moved(job, now)
+        self.reasons.moved(job, winner, cost_s, saved_s)
+        return Resize(job, allocation)
 
     def preempt(self, loser: Job, winner: Job, now: float, idle_gpu_s: float = 0.0) -> Preempt:
         """A preemption as an action, charged and recorded; `idle_gpu_s`: what stood idle and pays for it."""

@@ -90,6 +90,14 @@ PROBES: Final = (
     ),
     Param("probe_share", USUAL.probe_share, "share of the GPUs that such jobs hold at most; 0: no probes"),
 )
+SIZES: Final = (
+    Param(
+        "elastic", USUAL.elastic, "start elastic jobs smaller, shrink them before others are preempted, grow them"
+    ),
+    Param("dearest", USUAL.dearest, "GPU time per work of a start's last step above the size a job asks for", 1.0),
+    Param("idle_reserve", USUAL.idle_reserve, "share of the GPUs that no job grows into"),
+    Param("loan_s", USUAL.loan_s, "seconds for which a larger size counts at most while jobs wait"),
+)
 SAFETY: Final = (
     Param(
         "most_slowdown", USUAL.most_slowdown, "slowdown of all running jobs above which no job is scattered", 1.0
@@ -106,7 +114,7 @@ SAFETY: Final = (
     Param("most_prices", USUAL.most_prices, "prices and jobs evaluated in one cycle, at most"),
     Param("wake_s", USUAL.wake_s, "seconds between two cycles while jobs wait", 1.0),
 )
-LIMITS: Final = (*PLACES, *STOPS, *MOVES, *DRAINS, *PROBES, *SAFETY)
+LIMITS: Final = (*PLACES, *STOPS, *MOVES, *DRAINS, *PROBES, *SIZES, *SAFETY)
 # What serves gangs of most of the cluster and young jobs better, at a cost of up to 1 % of mean JCT elsewhere.
 OF_WIDE_GANGS: Final = {"finish_gain": 2.0, "hold": 4.0, "probe_again_s": 60.0}
 # By objective, what takes the place of usual values. For the slowdown, finishes of short jobs count more.

@@ -56,6 +56,11 @@ class Limits(NamedTuple):
     probe_odds: float = 0.1  # where at least this share of such jobs ends in a probe,
     probe_again_s: float = INFINITY  # one that found no room is tried again after so long, if not at the next pass,
     probe_share: float = 0.2  # as long as such jobs hold no more than this share of the GPUs
+    # Sizes of elastic jobs.
+    elastic: bool = True
+    dearest: float = 1.5  # GPU time per work of a larger size's last step, against the size that a job asks for
+    idle_reserve: float = 0.02  # share of the GPUs that no job grows into
+    loan_s: float = 3600.0  # for which a larger size counts at most while somebody waits
     # Safety.
     most_slowdown: float = 1.5  # of all that runs, above which nobody is scattered
     churn: float = 0.05  # share of GPU time that may go into restarts,

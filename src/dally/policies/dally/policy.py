@@ -19,7 +19,8 @@ from dally.policies.dally.drain import claimants, drain_for, outweighed
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.migration import Migration
 from dally.policies.dally.reserved_domain import NO_JOB, reserve_domain, tier_with_room
-from dally.policies.dally.room import as_long_as_they_succeed, evict, evict_for, evict_older, make_room
+from dally.policies.dally.resizing import Resizing
+from dally.policies.dally.room import as_long_as_they_succeed, evict, evict_for, evict_older
 from dally.policies.dally.side import Side
 from dally.policies.dally.starvation import StarvationBound
 from dally.policies.events import PolicyEvent
@@ -65,6 +66,7 @@ class Dally(Policy):
         self._serve_tenant(0)
         self._delay: PricedDelay = PricedDelay(self._context, self._overrides)
         self._migration: Migration = Migration(self._context)
+        self._resizing: Resizing = Resizing(self._context)
 
     def _side_of(self, tenant: i64) -> Side:
         while len(self._sides) <= tenant:
@@ -194,6 +196,7 @@ class Dally(Policy):
         self.ranks.started(job, now)
         self._waits_no_more(job)
         self._enter(job, now)
+        self._resizing.started(job)
         self._migration.losses.note(job, self._context.prices)
         self._moved(job)
 
@@ -202,6 +205,7 @@ class Dally(Policy):
         self.ranks.stopped(job, now)
         self._side_of(job.tenant).ledger.remove(job)
         self._migration.losses.remove(job)
+        self._resizing.stopped(job)
         self._moved(job)
 
     def _moved(self, job: Job) -> None:
@@ -270,7 +274,8 @@ class Dally(Policy):
         # 4. Young jobs that have waited many times as long as they have run get a short turn.
         yield from self._probe(young, now, cluster)
 
-        # 5. By rank: a free place, or room made at the closest tier.
+        # 5. By rank: better-ranked elastic jobs grow; a free place, or room made at the closest tier.
+        yield from self._resizing.grow_first(queue, now, cluster)
         while True:
             best = queue.best()
             if best is None:
@@ -295,6 +300,9 @@ class Dally(Policy):
                 if place is None:
                     break
                 yield Start(first, place)
+
+        # 8. Elastic jobs grow into what stays idle.
+        yield from self._resizing.grow(now, queue.waiting[queue.tenant] > 0, cluster)
         self._end_pass(now, queue, cluster)
 
     def _end_pass(self, now: float, queue: Queue, cluster: Cluster) -> None:
@@ -321,6 +329,7 @@ class Dally(Policy):
                 side.due_s = min(side.due_s, now + SOON_S)
         if self._overrides.anything():  # where no job runs, too: one with an override takes no other place before
             side.due_s = min(side.due_s, self._overrides.next_s(queue, now))
+        side.due_s = min(side.due_s, self._resizing.next_s(now, cluster))
         self.wakeup_s = side.due_s
 
     def _set_wakeup(self, now: float) -> None:
@@ -475,12 +484,10 @@ class Dally(Policy):
         due = context.retries.is_due(job, now)
         place = self._delay.first_choice(job, near, due, cluster)
         if place is not None:
-            return [Start(job, place)]
+            return [Start(job, self._resizing.or_larger(job, place, cluster))]
         if not due or context.prices.spent() or self._has_made_most():
             return []
-        actions: list[Action] = []
-        if cluster.counts_suffice(job) and context.churn.allows():
-            actions = make_room(job, near, self._rank(job, now), now, cluster, context)
+        actions = self._resizing.make_room(job, near, self._rank(job, now), now, cluster)
         if actions:
             self._rooms_made += 1
         else:

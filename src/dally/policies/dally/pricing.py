@@ -57,6 +57,18 @@ class Prices:
         price = own / self._view.best(job)
         return price + inflicted if self._inflicted else price
 
+    def best_at(self, job: Job, gpus: i64) -> float:
+        """The same on another number of GPUs."""
+        return self._view.best_at(job, gpus)
+
+    def speedup(self, job: Job, gpus: i64) -> float:
+        """Its speed on so many GPUs against that on those it asks for."""
+        return self._view.speedup(job, gpus)
+
+    def resize_s(self, job: Job, gpus: i64, now: float) -> float:
+        """Seconds that it costs the gang to go on with so many GPUs."""
+        return self._view.resize_s(job, gpus) + self._view.at_risk_s(job, now)
+
     def restart_s(self, job: Job) -> float:
         """Seconds until the gang works again."""
         return self._view.restart_s(job)
@@ -75,13 +87,17 @@ class Prices:
 
     def cheapest(self, job: Job, cluster: Cluster, tier: i64, most: i64) -> Place | None:
         """The cheapest place inside one domain of that tier, of the `most` fullest ones with room."""
+        return self.cheapest_at(job, job.gpus, cluster, tier, most)
+
+    def cheapest_at(self, job: Job, gpus: i64, cluster: Cluster, tier: i64, most: i64) -> Place | None:
+        """The same for another number of GPUs."""
         if job.group > 1 and not cluster.in_groups:
-            fitting = best_fit(cluster, tier, job.gpus, job.group)
+            fitting = best_fit(cluster, tier, gpus, job.group)
             return Place(fitting, self.of(job, fitting)) if fitting is not None else None
         place: Place | None = None
         best_price = INFINITY
-        for domain in cluster.fullest(tier, job.gpus, most):
-            allocation = fit_into(cluster, tier, domain, job.gpus)
+        for domain in cluster.fullest(tier, gpus, most):
+            allocation = fit_into(cluster, tier, domain, gpus)
             price = self.of(job, allocation)
             if price < best_price:
                 best_price = price
