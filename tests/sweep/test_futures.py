@@ -25,7 +25,7 @@ def rows(count: int) -> list[TraceRow]:
 
 def test_as_much_time_as_the_record_made_of_its_jobs() -> None:
     record = rows(700)
-    drawn = drawn_after(record, Random(1))
+    drawn = drawn_after(record, record[-1].submit_s, Random(1))
     assert abs(len(drawn) - len(record)) <= 14, "seven spans of a seventh"
     times = [row.submit_s for row in drawn]
     assert times == sorted(times)
@@ -36,8 +36,15 @@ def test_as_much_time_as_the_record_made_of_its_jobs() -> None:
 
 
 def test_the_same_draw_is_the_same_future() -> None:
-    assert drawn_after(rows(70), Random(3)) == drawn_after(rows(70), Random(3))
-    assert drawn_after(rows(70), Random(3)) != drawn_after(rows(70), Random(4))
+    assert drawn_after(rows(70), 6900.0, Random(3)) == drawn_after(rows(70), 6900.0, Random(3))
+    assert drawn_after(rows(70), 6900.0, Random(3)) != drawn_after(rows(70), 6900.0, Random(4))
+
+
+def test_a_short_future_is_drawn_from_all_of_the_record() -> None:
+    drawn = drawn_after(rows(7000), 70_000.0, Random(1))
+    assert 690 <= len(drawn) <= 707
+    assert len({int(row.job_id.rpartition("-j")[2]) // 1000 for row in drawn}) > 3, "not the latest alone"
+    assert drawn[-1].submit_s <= 699_900.0 + 70_000.0
 
 
 def test_of_many_jobs_the_latest() -> None:

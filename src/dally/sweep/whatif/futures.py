@@ -72,7 +72,8 @@ class Futures:
         path = self._folder / f"future-{number}.csv"
         rows = latest(history.rows)
         there = still_running(history.rows, self._ran_s, rows[0].submit_s)
-        rows = [*there, *rows, *drawn_after(rows, Random(number))]
+        length_s = max(rows[-1].submit_s - rows[0].submit_s, 1.0)
+        rows = [*there, *rows, *drawn_after(history.rows, length_s, Random(number))]
         write_whole(path, "".join(text_of(history._replace(rows=rows), "csv")).encode())
         return Prepared(path, self._base.cluster)
 
@@ -106,16 +107,16 @@ def times_of(replay: Run) -> dict[str, tuple[float, float]]:
     return {job_id: (begin_s, end_s) for job_id, begin_s, end_s in table.iter_rows()}
 
 
-def drawn_after(rows: Sequence[TraceRow], draw: Random) -> list[TraceRow]:
-    """As much time after the record, made of spans of it that begin anywhere; after its end comes its beginning."""
-    first_s, last_s = rows[0].submit_s, rows[-1].submit_s
-    length_s = max(last_s - first_s, 1.0)
+def drawn_after(rows: Sequence[TraceRow], length_s: float, draw: Random) -> list[TraceRow]:
+    """So much time after the record, made of spans that begin anywhere in it; after its end comes its beginning."""
+    first_s, last_s = (end(row.submit_s for row in rows) for end in (min, max))
+    record_s = max(last_s - first_s, 1.0)
     span_s = length_s / SPANS
     result = []
     for span in range(SPANS):
-        begin_s = first_s + draw.random() * length_s
+        begin_s = first_s + draw.random() * record_s
         for row in rows:
-            after_s = (row.submit_s - begin_s) % length_s
+            after_s = (row.submit_s - begin_s) % record_s
             if after_s < span_s:
                 submit_s = last_s + span * span_s + after_s
                 result.append(row._replace(job_id=f"{MARK}{span}-{row.job_id}", submit_s=submit_s))
