@@ -16,6 +16,7 @@ from dally.perf.gang import closest_placement, placement_at
 from dally.perf.iteration import demand_of
 from dally.perf.model_weights import ModelWeights
 from dally.perf.network_model import NetworkModel
+from dally.pickles import picklable
 
 SAME: Final = 0.01  # models whose slowdowns far apart differ by less, as a share, are one to the scheduler
 AGAIN: Final = 0.05  # growth of what was learnt after which jobs that wait are looked at anew
@@ -46,6 +47,9 @@ class Levels:
             if abs(self.far[place] - mean) < abs(self.far[best] - mean):
                 best = place
         return best
+
+
+picklable(Levels, [], [])
 
 
 class MeasuredModel(NetworkModel):
