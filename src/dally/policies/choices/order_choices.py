@@ -34,7 +34,7 @@ class OrderChoices(Choices):
     to the next.
     """
 
-    columns = COLUMNS
+    columns: tuple[str, ...] = COLUMNS
 
     def __init__(self, visible: i64 = 16, knows: str = "nothing", preempt: bool = False) -> None:
         if visible < 2:

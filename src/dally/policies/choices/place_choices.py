@@ -29,7 +29,7 @@ class PlaceChoices(Choices):
     Declining closes the queue for jobs that ask for the same until the next event; it needs a job that runs.
     """
 
-    columns = PLACE_COLUMNS
+    columns: tuple[str, ...] = PLACE_COLUMNS
 
     def __init__(self, visible: i64 = 8, per_tier: i64 = 3) -> None:
         if visible < 2 or per_tier < 1:
