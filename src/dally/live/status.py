@@ -168,6 +168,8 @@ def _line(
 ) -> JobStatus:
     job_id = job.job_id
     observed, unschedulable = roster.unschedulable.get(job_id) or (roster.observed[job_id], "")
+    if place is not None:
+        unschedulable = roster.outgrown.get(job_id, "")
     running = job.status == RUNNING
     held = overrides.of(HOLD).get(job_id) if overrides.by_kind else None
     if unschedulable:

@@ -14,7 +14,9 @@ from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import ObservedReservation, Submission
 from dally.live.reconcile import constraints
+from dally.live.status import ClusterStatus, JobStatus, status_of
 from dally.model import Job
+from dally.report.explanation.waiting import WaitRecords
 from dally.testing.fake_backend import FakeBackend
 from tests.live.test_cycle import Bench
 
@@ -69,8 +71,7 @@ def test_what_fits_nowhere_is_worked_out_once(tmp_path: Path, monkeypatch: pytes
         return why_unschedulable(job, cluster)
 
     monkeypatch.setattr(constraints, "why_unschedulable", counted)
-    for _ in range(3):
-        submit(bench, 16, cpus_per_gpu=1.0)
+    jobs = [submit(bench, 16, cpus_per_gpu=1.0) for _ in range(3)]
     bench.go_on(50.0)
     before = len(looked)
     bench.go_on(50.0)
@@ -78,6 +79,19 @@ def test_what_fits_nowhere_is_worked_out_once(tmp_path: Path, monkeypatch: pytes
     bench.backend.equip(first, cpus=4.0)
     bench.go_on(50.0)
     assert len(looked) > before
+    assert bench.scheduler.roster.outgrown.keys() == set(jobs[1:])
+    lines = status_now(bench)
+    assert [lines[job].state for job in jobs] == ["running", "unschedulable", "unschedulable"]
+    bench.backend.equip(first, cpus=8.0)
+    bench.go_on(50.0)
+    assert [status_now(bench)[job].state for job in jobs] == ["running", "waiting", "waiting"]
+
+
+def status_now(bench: Bench) -> dict[str, JobStatus]:
+    """What people see of each job."""
+    result = bench.scheduler.run_cycle()
+    reasons = WaitRecords(bench.scheduler.roster.topology.tiers)
+    return status_of(bench.scheduler, reasons, result, 1, ClusterStatus()).by_id
 
 
 def test_features_that_machines_get_later(tmp_path: Path) -> None:

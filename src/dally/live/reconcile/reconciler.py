@@ -174,7 +174,7 @@ class Reconciler:
         states |= {machine.name: machine.state for machine in observed.machines}
         self._down = {name for name, state in states.items() if state == base.DOWN}
         roster.snapshot = observed
-        roster.unschedulable = {}
+        roster.unschedulable, roster.outgrown = {}, {}
         self._machines(states)
         jobs = [job for job in map(self._within, observed.jobs) if job is not None]
         for job in jobs:
@@ -231,6 +231,7 @@ class Reconciler:
             if job is None:
                 roster.unschedulable[observed.job_id] = (observed, why)
             else:
+                roster.outgrown[observed.job_id] = why
                 observed = observed.with_gpus(int(job.gpus))
         if "cancel" in row.events and job is not None:
             self.events.append(Event(CANCEL, job))

@@ -27,6 +27,9 @@ class Roster:
         self.orders: dict[str, PendingOrder] = {}
         self.non_preemptible: dict[str, str] = {}  # jobs that cannot be stopped as things are, and why
         self.unschedulable: dict[str, tuple[ObservedJob, str]] = {}  # jobs that no machine could ever take, and why
+        self.outgrown: dict[
+            str, str
+        ] = {}  # jobs of the engine of which that is so since machines have gone, and why
         self.snapshot = Observed((), ())
         self.fits_nowhere: Callable[[ObservedJob], str] = lambda observed: ""  # why no machines could hold a job
         self.next_number = 0
