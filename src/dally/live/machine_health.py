@@ -154,6 +154,11 @@ class MachineHealth:
         if code == 0:
             self._acts.resume(machine, WHO, "its probe passed")
 
+    def windows(self) -> dict[str, int]:
+        """How many windows of each job's present speed were seen."""
+        histories = {job_id: history.now for job_id, (_, history) in self._histories.items()}
+        return {job_id: now.windows for job_id, now in histories.items() if now is not None}
+
     def close(self) -> None:
         """End probes that run."""
         for probe, _ in self._probes.values():
