@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mypy_extensions import i64
 
-from dally.model import Job
+from dally.model import Job, Profile
 from dally.perf.base import Speed, SpeedModel
 
 
 class SlowMachines(SpeedModel):
     """The model `none` on a cluster whose machines may be slow."""
 
-    def __init__(self, factors: dict[int, float] | None = None) -> None:
+    def __init__(
+        self,
+        factors: dict[int, float] | None = None,
+        profiles: Callable[[str, int], Profile] | None = None,
+    ) -> None:
+        self.profiles = profiles
         self._factors: dict[int, float] = dict(factors or {})  # of machines that are slow
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (SlowMachines, (self._factors,))
+        return (SlowMachines, (self._factors, self.profiles))
 
     def anew(self, sharing: str) -> SpeedModel:
-        result = SlowMachines(self._factors)
-        result.profiles = self.profiles
-        return result
+        return SlowMachines(self._factors, self.profiles)
 
     def placed(self, job: Job) -> list[Speed]:
         speed = self._speed(job)

@@ -63,8 +63,7 @@ def _from_the_start(scenario: Scenario) -> tuple[Simulation, Trace]:
     health = read_health(scenario.health)
     degradations = None if health is None else health.degradations(topology, world.network, scenario.seed)
     if degradations is not None and world.network is None:
-        world.speed = SlowMachines()
-        world.speed.profiles = world.profiles
+        world.speed = SlowMachines(profiles=world.profiles)
     shares = read_shares(scenario.network_at)
     connected = world.network is not None
     if shares and not connected:
