@@ -175,3 +175,11 @@ def test_sizes_read(text: str, gpus: int, block: int, sizes: tuple[int, ...]) ->
 def test_sizes_refused(text: str, gpus: int, block: int, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         read_sizes(text, gpus, block)
+
+
+def test_a_daemon_runs_jobs_at_the_size_they_ask_for_whatever_sizes_they_state() -> None:
+    """No backend resizes jobs; a submission with sizes that say nothing must not stop the daemon."""
+    from dally.live.facts import one_size
+
+    assert one_size(JobSpec(8, name="a", sizes="4:16")) == JobSpec(8, name="a")
+    assert one_size(JobSpec(8, sizes="much")) == JobSpec(8)

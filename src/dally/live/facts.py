@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dally.cluster.topology import Topology
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.live.backends.base import ObservedJob, Placement
 from dally.model import NEVER, Allocation, Job, make_allocation
 from dally.perf.profiles import find_model
@@ -15,7 +17,9 @@ def job_of(result: ObservedJob, number: int, submit_s: float, usual_model: str) 
     """The engine's job; `usual_model` stands in where no model is stated, or one that nobody knows."""
     spec = result.spec
     duration_s = NEVER if spec.duration_s is None else spec.duration_s
-    return Job(number, result.job_id, submit_s, spec.gpus, duration_s, known_model(spec.model, usual_model), spec)
+    return Job(
+        number, result.job_id, submit_s, spec.gpus, duration_s, known_model(spec.model, usual_model), one_size(spec)
+    )
 
 
 def known_model(name: str, usual: str) -> str:
@@ -39,3 +43,8 @@ def allocation_of(topology: Topology, numbers: Mapping[str, int], placement: Pla
 def placement_of(topology: Topology, allocation: Allocation) -> Placement:
     """The placement by machine name, machine by machine and rack by rack, as ranks follow the fabric."""
     return {topology.names[0][machine]: gpus for machine, gpus in sorted(allocation.parts())}
+
+
+def one_size(spec: JobSpec) -> JobSpec:
+    """The same at the size that it asks for: no backend resizes jobs yet."""
+    return replace(spec, sizes="", resize_s=None) if spec.sizes else spec

@@ -11,6 +11,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from dally.job_spec import JobSpec
+from dally.live.facts import one_size
 from dally.model import INFINITY, NEVER, Job, job_of_spec
 from dally.policies.prediction.hazard import size_class
 
@@ -31,7 +32,7 @@ class PastJob:
 
     def again(self, number: int, submit_s: float, duration_s: float) -> Job:
         """A job like this one that comes at another time."""
-        return job_of_spec(number, f"~{number}", submit_s, self.spec, duration_s)
+        return job_of_spec(number, f"~{number}", submit_s, one_size(self.spec), duration_s)
 
 
 def past_of(job: Job, duration_s: float = NEVER) -> PastJob:
