@@ -106,6 +106,8 @@ class OrderChoices(Choices):
             place: Allocation | None = self._place.place(job, self.now, cluster)
             if place is not None:
                 return Start(job, place)
+        self._shown = []  # a job that is gone is kept by nobody
+        self._settled = []
         return None
 
     def _fitting(self, most: i64) -> list[Job]:

@@ -65,6 +65,10 @@ class PlaceChoices(Choices):
         queue.close(job)
         return []
 
+    def close(self) -> Action | None:
+        self._job = None  # a job that is gone is kept by nobody
+        return None
+
     def _candidates(self, job: Job, cluster: Cluster) -> list[Allocation]:
         """Places for the job, closest tier first; no two on the same machines."""
         cluster.focus(job)
