@@ -40,11 +40,14 @@ def test_setting_values_are_what_merge_takes() -> None:
 
 
 def test_what_a_run_and_a_daemon_state_alike_is_stated_once() -> None:
-    """A daemon's other fields are none of a run's, and the other way round, but for where the machines are."""
+    """A daemon's other fields are none of a run's, and the other way round, but for where the machines are.
+
+    `health` is what is slow in a run, and what a daemon does about slow machines.
+    """
     shared = {item.name for item in fields(WorldConfig)}
     run = {item.name for item in fields(Scenario)} - shared
     daemon = ({item.name for item in fields(Setup)} | {item.name for item in fields(Config)}) - shared
-    assert run & daemon == {"cluster"}
+    assert run & daemon == {"cluster", "health"}
 
 
 def test_a_daemon_and_a_run_have_the_same_world() -> None:
