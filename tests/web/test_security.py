@@ -39,6 +39,7 @@ ACTS: tuple[tuple[str, str, dict[str, object] | None], ...] = (
     ("POST", "/api/v1/jobs/1/release", {"why": "x"}),
     ("POST", "/api/v1/jobs/1/priority", {"why": "x"}),
     ("POST", "/api/v1/jobs/1/delay", {"seconds": 0, "why": "x"}),
+    ("PUT", "/api/v1/jobs/1/progress", {"step": 1, "total": 2}),
     ("POST", "/api/v1/timers", {"gpus": 8, "seconds": 0, "why": "x"}),
     ("POST", "/api/v1/nodes/rack0-m0/drain", {"why": "x"}),
     ("POST", "/api/v1/nodes/rack0-m0/resume", {"why": "x"}),

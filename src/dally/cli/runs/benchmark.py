@@ -34,7 +34,7 @@ SEEDS: Final = "1,2,3"
 OF_CELLS = (
     "trace", "cluster", "skip_impossible", "trace_format", "strict", "zone", "durations", "mix", "scenario",
     "snapshot", "queues", "gpu_speeds", "preempt", "job_progress",
-    "sensitivity", "health",
+    "sensitivity", "health", "elastic",
 )  # fmt: skip
 FIXED = {
     **dict.fromkeys(OF_CELLS, "a cell of the benchmark fixes it"),

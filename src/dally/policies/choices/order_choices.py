@@ -48,6 +48,7 @@ class OrderChoices(Choices):
         self._shown: list[Job] = []
         self._settled: list[Job] = []  # running jobs that this pass has not chosen
         self._chosen: list[Job] = []  # waiting jobs that need GPUs of others
+        self._first: list[Job] = []  # waiting jobs that an operator has put first
         self._room: i64 = 0
         self._declined: bool = False
 
@@ -56,6 +57,7 @@ class OrderChoices(Choices):
         self._declined = False
         self._chosen = []
         self._settled = []
+        self._first = [job for job in self.waiting if job.prioritized]
         self._room = cluster.all_free()
         if self.preempt and len(self.waiting) > 0:
             settled = [job for job in cluster.running.values() if is_settled(job, now)]
@@ -108,15 +110,22 @@ class OrderChoices(Choices):
                 return Start(job, place)
         self._shown = []  # a job that is gone is kept by nobody
         self._settled = []
+        self._first = []
         return None
 
     def _fitting(self, most: i64) -> list[Job]:
-        """Waiting jobs that could hold GPUs now: the first in the queue and the last, half each."""
+        """Waiting jobs that could hold GPUs now: the first in the queue and the last, half each.
+
+        There is no choice while a job that an operator has put first could.
+        """
+        fits: dict[int, bool] = {}
+        for job in self._first:
+            if self._fits(job, fits):
+                return [job]
         first: list[Job] = []
         last: list[Job] = []
         low: i64 = 0
         high: i64 = len(self.waiting) - 1
-        fits: dict[int, bool] = {}
         while low <= high and len(first) + len(last) < most:
             if len(first) <= len(last):
                 job = self.waiting[low]
