@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.live.health_settings import HealthSettings, read_settings
 from dally.live.job_progress import StepCount
 from dally.live.machine_health import REASON, MachineHealth
@@ -160,3 +161,19 @@ def test_settings() -> None:
     for table in ({"act": "yes"}, {"most_out": "2"}, {"every_s": "x"}, {"prob": "true"}):
         with pytest.raises(InputError, match="health"):
             read_settings(table)
+
+
+@pytest.mark.parametrize(("other", "drained"), [("ann", []), ("ben", ["m3"])])
+def test_without_a_probe_two_users_have_to_agree(other: str, drained: list[str]) -> None:
+    """One user's jobs may print what they like, under as many names as they like."""
+    site = Site(ACTS._replace(probe=()))
+    for job in list(site.jobs):
+        job.spec = JobSpec(8, user="ann", name="train")
+        second = site.job(int(job.index))
+        second.job_id, second.spec = f"k{int(job.index)}", JobSpec(8, user=other, name="tune")
+        site.jobs.append(second)
+    site.cycles(10)
+    site.factor[3] = 1.4
+    site.cycles(5)
+    assert [suspect.name for suspect in site.keeper.suspects] == ["m3"]
+    assert site.drained() == drained

@@ -96,12 +96,16 @@ class Simulation:
 
     def happen(self, events: list[Event], now: float) -> None:
         """Run a cycle at `now`, which is not after the next event, with these events."""
+        self._advance(now)
+        self.next_s = cycle(self.state, events, now, self._executor)
+        self._note_finishes()
+
+    def _advance(self, now: float) -> None:
+        """The clock moves on to the next cycle; the watch looks first, if it is time."""
         self.now = now
         self.cycles += 1
         if self.watch.next_s() <= now:
             self.watch.look(self.state, now)
-        self.next_s = cycle(self.state, events, now, self._executor)
-        self._note_finishes()
 
     # The same in three parts, for learners that decide from outside (dally.gym).
 
@@ -110,9 +114,9 @@ class Simulation:
         next_s = self._next_s()
         if self.state.finished >= len(self.jobs) or next_s == INFINITY or self._is_stuck():
             return False
-        self.now = next_s
-        self.cycles += 1
-        open_cycle(self.state, self._collect(next_s), next_s, self._executor)
+        events = self._collect(next_s)
+        self._advance(next_s)
+        open_cycle(self.state, events, next_s, self._executor)
         return True
 
     def in_system(self) -> i64:

@@ -55,6 +55,7 @@ class MachineHealth:
         self._errors = ModelErrors()
         self._steps: dict[str, StepCount] = {}  # by job, as of the look before
         self._histories: dict[str, tuple[float, SpeedHistory]] = {}  # by job: since when it is at its place
+        self._users: dict[str, str] = {}  # by job, of those looked at
         self._least_s: dict[str, float] = {}  # fastest step of a kind of jobs, as at its best place
         self._probes: dict[str, tuple[subprocess.Popen[bytes], float]] = {}  # by machine, and until when
         self._again_s: dict[str, float] = {}  # when a machine is probed next
@@ -83,6 +84,7 @@ class MachineHealth:
         seen: set[str] = set()
         for job in jobs:
             seen.add(job.job_id)
+            self._users[job.job_id] = job.user
             count = scheduler.progress.step_count(job)
             before = self._steps.get(job.job_id)
             if count is None:
@@ -106,6 +108,8 @@ class MachineHealth:
                 result.append(PlacedSpeed(job.job_id, kind, members, history.now, history.before))
         for job_id in self._steps.keys() - seen:
             del self._steps[job_id], self._histories[job_id]
+        for job_id in self._users.keys() - seen:
+            del self._users[job_id]
         return result
 
     def _names(self, job: Job, scheduler: Scheduler) -> list[str]:
@@ -121,7 +125,8 @@ class MachineHealth:
         most = int(self.settings.most_out * len(states))
         for suspect in self.suspects:
             machine = suspect.name
-            certain = suspect.kinds > 1 or bool(self.settings.probe)
+            # Without a probe steps are all the evidence, and whoever prints them may lie: two users have to agree.
+            certain = bool(self.settings.probe) or len({self._users[job_id] for job_id in suspect.jobs}) > 1
             if certain and len(ours) < most and machine not in ours and states.get(machine, ("", ""))[0] == UP:
                 ours.add(machine)
                 log.info("health", drains=machine, why=reason_text(suspect))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from math import ceil, floor, isfinite
+from math import ceil, floor
 from typing import Final, NamedTuple
 
 from dally.cluster.feasibility.statement import is_constrained
-from dally.errors import InputError, unknown
+from dally.errors import InputError
 from dally.model import Job
+from dally.runs.stated_numbers import read_numbers
 from dally.runs.world import Profiles
 from dally.sizes import read_sizes
 
@@ -40,23 +41,8 @@ def read_elastic(text: str) -> ElasticJobs | None:
     """What the option states; None for an empty text: only jobs whose trace says so are elastic."""
     if not text:
         return None
-    values: dict[str, float] = {}
-    for part in text.split(","):
-        name, equals, number = (piece.strip() for piece in part.partition("="))
-        if name not in VALUES:
-            raise InputError(f"{OPTION} {text}: {unknown('value', name, VALUES)}")
-        least, most = VALUES[name]
-        try:
-            value = float(number)
-        except ValueError:
-            value = float("nan")
-        if not equals or not isfinite(value) or not least <= value <= most:
-            raise InputError(f"{OPTION} {part.strip()}: must be a number from {least:g} to {most:g}")
-        field = {"min": "least", "max": "most"}.get(name, name)
-        if field in values:
-            raise InputError(f"{OPTION} {text}: {name}: given twice")
-        values[field] = value
-    return ElasticJobs(**values)
+    values = read_numbers(OPTION, text, VALUES)
+    return ElasticJobs(**{{"min": "least", "max": "most"}.get(name, name): value for name, value in values.items()})
 
 
 def make_elastic(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,8 +11,9 @@ from dally.engine.degradations import Degradations, ListedDegradations, RandomDe
 from dally.engine.failures import Failures
 from dally.engine.health_watch import HealthWatch, WatchSettings
 from dally.engine.uneven_failures import LemonFailures, RackFailures, drawn_lemons
-from dally.errors import InputError, unknown
+from dally.errors import InputError
 from dally.perf.hidden_faults import HiddenFaults
+from dally.runs.stated_numbers import read_numbers
 from dally.traces.slow_episodes import read_degradations
 
 OPTION: Final = "--health"
@@ -95,23 +95,10 @@ def read_health(text: str) -> HealthOption | None:
     path, _, rest = text.partition(",")
     if "=" in path:
         path, rest = "", text
-    values: dict[str, float] = {}
-    for part in rest.split(",") if rest else []:
-        name, equals, stated = (piece.strip() for piece in part.partition("="))
-        if name not in VALUES:
-            raise InputError(f"{OPTION} {text}: {unknown('value', name, VALUES)}")
-        _, least, most = VALUES[name]
-        try:
-            value = float(stated)
-        except ValueError:
-            value = float("nan")
-        if not equals or not isfinite(value) or not least <= value <= most:
-            raise InputError(f"{OPTION} {part.strip()}: must be a number from {least:g} to {most:g}")
-        if name == "lemons" and value != int(value):
-            raise InputError(f"{OPTION} {part.strip()}: must be a whole number of machines")
-        if name in values:
-            raise InputError(f"{OPTION} {text}: {name}: given twice")
-        values[name] = value
+    values = read_numbers(OPTION, rest, {name: (least, most) for name, (_, least, most) in VALUES.items()})
+    if values.get("lemons", 0.0) % 1.0:
+        raise InputError(f"{OPTION} lemons={values['lemons']:g}: must be a whole number of machines")
+    for name in values:
         if path and name not in OF_WATCH:
             raise InputError(
                 f"{OPTION} {text}: {name}: the file says what is slow; beside it: {', '.join(OF_WATCH)}"

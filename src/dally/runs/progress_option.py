@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Final
 
 from dally.engine.reports import Reports
-from dally.errors import InputError, unknown
+from dally.runs.stated_numbers import read_numbers
 
 OPTION: Final = "--job-progress"
 # By name: the field of Reports, the least value and the largest.
@@ -23,20 +22,6 @@ def read_reports(text: str, seed: int) -> Reports | None:
     """What the option states; None for an empty text: no job reports."""
     if not text:
         return None
-    values: dict[str, float] = {}
-    for part in text.split(","):
-        name, equals, number = (piece.strip() for piece in part.partition("="))
-        if name not in VALUES:
-            raise InputError(f"{OPTION} {text}: {unknown('value', name, VALUES)}")
-        field, least, most = VALUES[name]
-        try:
-            value = float(number)
-        except ValueError:
-            value = float("nan")
-        if not equals or not isfinite(value) or not least <= value <= most:
-            most_text = "" if most == float("inf") else f" to {most:g}"
-            raise InputError(f"{OPTION} {part.strip()}: must be a number from {least:g}{most_text}")
-        if field in values:
-            raise InputError(f"{OPTION} {text}: {name}: given twice")
-        values[field] = value
+    bounds = {name: (least, most) for name, (_, least, most) in VALUES.items()}
+    values = {VALUES[name][0]: value for name, value in read_numbers(OPTION, text, bounds).items()}
     return Reports(**({"share": 1.0} | values), seed=seed)

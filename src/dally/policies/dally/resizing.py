@@ -18,24 +18,13 @@ from dally.model import INFINITY, Action, Allocation, Job, Start
 from dally.pickles import picklable
 from dally.policies.dally.context import BLANK, Context
 from dally.policies.dally.limits import SLACK
+from dally.policies.dally.movable import Move
 from dally.policies.dally.pricing import Place
 from dally.policies.dally.room import make_room
 from dally.policies.placement.best_fit import fit_into
 from dally.policies.queue import Queue
 
 SIZES_TRIED: Final = 4  # of one job, from the largest that free GPUs allow
-
-
-class Growth:
-    """A running job, a larger size and where, and what that costs and saves it, in seconds."""
-
-    __slots__ = ("allocation", "cost_s", "job", "saved_s")
-
-    def __init__(self, job: Job, allocation: Allocation, cost_s: float, saved_s: float) -> None:
-        self.job: Job = job
-        self.allocation: Allocation = allocation
-        self.cost_s: float = cost_s
-        self.saved_s: float = saved_s
 
 
 class Shrinking:
@@ -336,12 +325,12 @@ class Resizing:
         added = prices.speedup(job, larger) - prices.speedup(job, job.gpus)
         return added / float(larger - job.gpus) / self._context.ranks.per_finish_s(job)
 
-    def _growth(self, job: Job, spare: i64, waiting: bool, now: float, cluster: Cluster) -> Growth | None:
+    def _growth(self, job: Job, spare: i64, waiting: bool, now: float, cluster: Cluster) -> Move | None:
         """The largest size that has a place and pays for itself; None: none does."""
         held = job.allocation
         assert held is not None
         sizes = [size for size in reversed(job.sizes) if job.gpus < size <= job.gpus + spare]
-        best: Growth | None = None
+        best: Move | None = None
         cluster.focus(job)
         trial = self._context.reserved.trial(cluster)
         trial.release(held)
@@ -353,7 +342,7 @@ class Resizing:
         trial.undo()
         return best
 
-    def _if_it_pays(self, job: Job, size: i64, place: Place, waiting: bool, now: float) -> Growth | None:
+    def _if_it_pays(self, job: Job, size: i64, place: Place, waiting: bool, now: float) -> Move | None:
         """The change of size if it saves enough; where jobs wait it may not last, and less of it counts."""
         limits, prices = self._context.limits, self._context.prices
         lasts_s = self._context.ranks.left_s(job) / job.rate
@@ -364,7 +353,7 @@ class Resizing:
         saved_s = lasts_s * (1.0 - job.rate / rate)
         if saved_s < max(limits.saving * cost_s, limits.least_saving_s):
             return None
-        return Growth(job, place.allocation, cost_s, saved_s)
+        return Move(job, place.allocation, cost_s, saved_s)
 
 
 def next_size(job: Job) -> i64:
