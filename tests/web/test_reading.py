@@ -95,12 +95,22 @@ def test_what_is_not_taken_in(desk: Desk) -> None:
         ({"gpus": 1, "duration_s": 1, "name": "a\x1b[2Jb"}, "name: "),
         ({"gpus": 1, "command": ["a\0b"]}, "command.0: "),
         ({"gpus": 1, "duration_s": 1, "cores": 3}, "cores: "),
+        ({"gpus": 8, "duration_s": 1, "sizes": "many"}, "sizes: 'many'"),
+        ({"gpus": 8, "duration_s": 1, "sizes": "3,5"}, "sizes: '3,5': must have the 8 GPUs"),
     ):
         found = desk.client.post("/api/v1/jobs", json=body)
         assert (found.status_code, found.json()["detail"].startswith(said)) == (422, True), found.text
     desk.backend.failing = "slurmctld is down"
     found = desk.client.post("/api/v1/jobs", json={"gpus": 1, "duration_s": 1})
     assert (found.status_code, found.json()["detail"]) == (409, "slurmctld is down")
+
+
+def test_sizes_that_no_backend_heeds_are_noted(desk: Desk) -> None:
+    made = desk.client.post("/api/v1/jobs", json={"gpus": 8, "duration_s": 1, "sizes": "4:16"})
+    assert (made.status_code, made.json()["note"]) == (
+        201,
+        "sizes '4:16' have no effect: the job runs on the GPUs that it asks for",
+    )
 
 
 def test_slowdowns_are_those_of_the_present_topology(desks: Callable[..., Desk]) -> None:

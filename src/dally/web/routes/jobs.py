@@ -12,6 +12,7 @@ import structlog
 from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
+from dally.errors import InputError
 from dally.live.acts import Acts
 from dally.live.backends.base import Submission
 from dally.live.facts import known_model
@@ -20,6 +21,7 @@ from dally.live.root_jobs import why_refused
 from dally.live.status import UNSCHEDULABLE, ClusterStatus
 from dally.metrics.record import Record
 from dally.report.explanation.job_timeline import Explainer
+from dally.sizes import read_sizes
 from dally.web.auth.tokens import USER, Caller
 from dally.web.routes.bodies import (
     AnyState,
@@ -118,7 +120,13 @@ async def submit(site: AnySite, caller: AnyActor, requested: JobRequest) -> Subm
     until = time.monotonic() + VISIBLE_WITHIN_S
     while job_id not in site.status.by_id and time.monotonic() < until:
         await asyncio.sleep(0.02)
-    return Submitted(job_id=job_id, note=model_note(request.spec.model, site.service.config.setup.usual_model))
+    notes = (model_note(request.spec.model, site.service.config.setup.usual_model), sizes_note(request.spec.sizes))
+    return Submitted(job_id=job_id, note="; ".join(filter(None, notes)))
+
+
+def sizes_note(sizes: str) -> str:
+    """What becomes of other sizes than the one that a job asks for; empty: it states none."""
+    return f"sizes {sizes!r} have no effect: the job runs on the GPUs that it asks for" if sizes else ""
 
 
 def model_note(model: str, usual: str) -> str:
@@ -135,6 +143,10 @@ def request_of(site: Site, caller: Caller, request: JobRequest) -> Submission:
     spec = request.spec
     if spec.gpus > gpus:
         raise HTTPException(422, f"gpus: {spec.gpus}: the cluster has {gpus}")
+    try:
+        read_sizes(spec.sizes, spec.gpus, spec.group)
+    except InputError as error:
+        raise HTTPException(422, str(error)) from None
     if caller.role == USER and spec.user not in ("", caller.user):
         raise HTTPException(403, f"you submit for {caller.user!r} only: submitting for others is for operators")
     spec = replace(spec, user=spec.user or caller.user)
