@@ -93,6 +93,11 @@ class ClusterStatus:
     by_id: dict[str, JobStatus] = field(default_factory=dict)
     teams: tuple[TeamStatus, ...] = ()  # parents before children; none without queues
 
+    @property
+    def busy_gpus(self) -> int:
+        """GPUs that jobs hold; one that a job leaves for another counts once."""
+        return min(sum(sum(line.placement.values()) for line in self.jobs), self.gpus - self.free_gpus)
+
 
 def status_of(
     scheduler: Scheduler, reasons: WaitRecords, result: CycleResult, number: int, before: ClusterStatus

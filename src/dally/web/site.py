@@ -91,6 +91,7 @@ class Site:
         self.service = service
         self.cycle_s = -float("inf")  # when the latest cycle came about, of the machine's clock
         self._pages: tuple[ClusterStatus, dict[Hashable, bytes]] = (service.daemon.status, {})
+        self.loads: dict[str, float] = {}  # share of time that links are busy, by their names
         self.metrics = Metrics(service)
         self.alerts = Alerts(service.daemon, lambda: service.clock.wall_s(service.clock.now()))
         self.one_at_a_time = threading.Lock()  # of what takes its time
@@ -98,6 +99,8 @@ class Site:
         service.daemon.watchers.append(self._on_cycle)
 
     def _on_cycle(self, result: CycleResult, _cpu_s: float) -> None:
+        if result.loads:
+            self.loads = {**self.loads, **result.loads}
         if not result.failed:
             self.cycle_s = time.monotonic()
 

@@ -130,15 +130,13 @@ def _links(topology: Topology, loads: dict[str, float]) -> list[list[float | Non
 
 
 def _counts(status: ClusterStatus, caller: Caller) -> dict[str, int]:
-    result = {"gpus": status.gpus, "free": status.free_gpus, "busy": 0, "running": 0, "waiting": 0, "held": 0}
+    busy = status.busy_gpus
+    result = {"gpus": status.gpus, "free": status.free_gpus, "busy": busy, "running": 0, "waiting": 0, "held": 0}
     for line in status.jobs:
-        result["busy"] += sum(line.placement.values())
         if caller.sees(line.spec.user):
             kind = "running" if line.placement else "held" if line.state in NOT_OFFERED else line.state
             if kind in result:
                 result[kind] += 1
-    # Two jobs hold a GPU that one leaves for the other; those of a machine that is down are neither free nor busy.
-    result["busy"] = min(result["busy"], status.gpus - status.free_gpus)
     return result
 
 

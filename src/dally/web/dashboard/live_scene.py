@@ -28,7 +28,6 @@ class LiveScene:
         self._tree = site.service.topology
         self._trees = 1  # that there were so far
         self._site = site
-        self._loads: dict[str, float] = {}
         self._watchers: list[Callable[[set[str]], None]] = []
         site.service.daemon.watchers.append(self._on_cycle)
 
@@ -66,7 +65,7 @@ class LiveScene:
 
     def loads(self, at_s: float | None) -> dict[str, float]:
         """As cycles told of them."""
-        return self._loads
+        return self._site.loads
 
     def find(self, caller: Caller, job_id: str, at_s: float | None) -> JobBody | None:
         """As the API finds it."""
@@ -126,7 +125,6 @@ class LiveScene:
         self._watchers.append(record)
 
     def _on_cycle(self, result: CycleResult, _cpu_s: float) -> None:
-        self._loads = {**self._loads, **result.loads} if result.loads else self._loads
         touched = {row["job_id"] for row in result.log if row["job_id"]}
         for record in self._watchers:
             record(touched)

@@ -312,24 +312,6 @@ class Slots(Body):
     slots: dict[str, int] = Field(description="By tier, closest first.")
 
 
-class TrendSeries(Body):
-    """One thing that was measured, at the times of all."""
-
-    name: str
-    topic: str = Field(description="What belongs into one chart.")
-    label: Text
-    unit: str
-    values: list[float | None] = Field(description="Null: not known.")
-
-
-class TrendPage(Body):
-    """How the cluster fared. Each point stands for `every_s` seconds up to its time: means, but for counts."""
-
-    every_s: float
-    times_s: list[float]
-    series: list[TrendSeries]
-
-
 class WhatIfQuestion(Body):
     """What would be different; what is empty stays as it is."""
 
@@ -424,6 +406,7 @@ class Status(Body):
     machines: int
     gpus: int
     free_gpus: int
+    busy_gpus: int = Field(description="That jobs hold.")
     jobs: dict[str, int] = Field(description="By state, as far as the caller may see them.")
     cycle: int
     at_s: float = Field(description="The latest cycle.")

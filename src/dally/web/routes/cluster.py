@@ -24,8 +24,6 @@ from dally.web.routes.bodies import (
     Status,
     Timer,
     TimersBody,
-    TrendPage,
-    TrendSeries,
 )
 from dally.web.routes.dependencies import (
     BEARER,
@@ -37,6 +35,7 @@ from dally.web.routes.dependencies import (
     scope_of,
     visible,
 )
+from dally.web.routes.trend_bodies import LinkBody, LinksBody, TrendNow, TrendPage, TrendSeries
 from dally.web.site import Site
 
 router = APIRouter(prefix="/api/v1", tags=["cluster"], dependencies=[BEARER])
@@ -64,6 +63,16 @@ def _nodes(status: ClusterStatus, caller: Caller) -> Nodes:
         for node in status.nodes
     ]
     return Nodes(at_s=status.wall_s, nodes=result)
+
+
+@router.get("/links", response_model=LinksBody, responses=answers())
+async def links(site: AnySite, caller: AnyCaller) -> LinksBody:
+    """How busy the links between domains are, as the map draws them."""
+    rows = [(name.partition(" "), load) for name, load in sorted(site.loads.items())]
+    return LinksBody(
+        at_s=site.status.wall_s,
+        links=[LinkBody(tier=tier, domain=domain, load=load) for (tier, _, domain), load in rows],
+    )
 
 
 @router.get("/slots", response_model=Slots, responses=answers())
@@ -124,6 +133,7 @@ async def status(site: AnySite, caller: AnyCaller) -> Status:
         machines=service.topology.machine_count(),
         gpus=service.topology.total_gpus(),
         free_gpus=status.free_gpus,
+        busy_gpus=status.busy_gpus,
         jobs=dict(sorted(Counter(line.state for line in visible(status.jobs, caller)).items())),
         cycle=status.cycle,
         at_s=status.wall_s,
@@ -155,6 +165,7 @@ def _between(site: Site, from_s: float, to_s: float, most: int) -> TrendPage:
     service = site.service
     try:
         result = service.trends.trends(service.clock.moment_s(from_s), service.clock.moment_s(to_s), most)
+        status, now = site.status, service.trends.now()
     except StoreError:
         raise HTTPException(503, "the store cannot be read just now; ask again") from None
     units = {topic.name: topic.unit for topic in TOPICS}
@@ -167,4 +178,11 @@ def _between(site: Site, from_s: float, to_s: float, most: int) -> TrendPage:
             )
             for one in result.series
         ],
+        now=TrendNow(
+            at_s=status.wall_s,
+            values=now.values,
+            timers_s={
+                gpus: dict(zip(status.tiers[1:], row, strict=False)) for gpus, row in now.timers_s.items()
+            },
+        ),
     )  # fmt: skip
