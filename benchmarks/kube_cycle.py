@@ -9,6 +9,7 @@ the thread that runs them is printed. `python -m benchmarks.kube_load` measures 
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import time
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
 
+import structlog
 from tests.live.kube_cluster import condition, pod
 
 from benchmarks.command_line import options
@@ -24,11 +26,10 @@ from dally.live.backends.base import StartOrder
 from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend, kubernetes_backend
 from dally.live.config import Setup
 from dally.live.cycle import Scheduler
-from dally.live.publication import publication_of
-from dally.live.status import ClusterStatus, status_of
+from dally.live.daemon import Daemon
+from dally.live.garbage import collect
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
-from dally.report.explanation.waiting import WaitRecords
 
 Entry = dict[str, Any]
 CREATED = "2026-11-16T10:00:00Z"
@@ -78,6 +79,7 @@ def pods_of(gang: int, size: int) -> list[Entry]:
 
 def main() -> None:
     given = options(__doc__, nodes=1000, gangs=3000, pods=7000, cycles=10)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     backend = RecordedCluster()
     began_s = time.process_time()
     for number in range(given.nodes):
@@ -88,21 +90,19 @@ def main() -> None:
     print(f"records of {given.nodes} nodes and {given.pods} pods: {time.process_time() - began_s:.1f} s CPU")
     with tempfile.TemporaryDirectory(prefix="dally-kube-cycle-") as folder:
         store = open_store(f"sqlite:///{Path(folder)}/dally.db")
-        scheduler = Scheduler(backend, backend.topology(), Setup("dally"), store, WallClock(time.time()))
-        reasons, status = WaitRecords(scheduler.roster.topology.tiers), ClusterStatus()
-        spent_s = []
+        clock = WallClock(time.time())
+        daemon = Daemon(backend, lambda: Scheduler(backend, backend.topology(), Setup("dally"), store, clock))
+        spent_s: list[float] = []
+        daemon.watchers.append(lambda _, cpu_s: spent_s.append(cpu_s))
         for number in range(given.cycles + 2):
-            cpu_s = time.thread_time()
-            result = scheduler.run_cycle()
-            reasons.learn(result.decisions)
-            status = status_of(scheduler, reasons, result, number, status)
-            backend.publish(publication_of(status, result.log, lambda _: ""))
-            spent_s.append(time.thread_time() - cpu_s)
+            if number == 2:
+                collect()  # as the daemon does between cycles
+            daemon.run_cycle()
         backend.close()
         store.close()
     print(f"first cycle, which fills the cluster: {spent_s[0]:.2f} s CPU")
     quiet_s = sorted(spent_s[2:])
-    waiting = sum(line.state == "waiting" for line in status.jobs)
+    waiting = sum(line.state == "waiting" for line in daemon.status.jobs)
     print(f"{waiting} gangs wait: CPU of a cycle p50 {quiet_s[len(quiet_s) // 2]:.3f} s, most {quiet_s[-1]:.3f} s")
 
 

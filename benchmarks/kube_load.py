@@ -35,6 +35,7 @@ from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi
 from dally.live.config import Setup
 from dally.live.cycle import CycleResult, Scheduler
+from dally.live.garbage import collect
 from dally.live.publication import publication_of
 from dally.live.status import ClusterStatus, status_of
 from dally.live.store import open_store
@@ -193,6 +194,7 @@ def cycles(scheduler: Scheduler, backend: KubernetesBackend, seconds: float, wha
     started = 0
     status = ClusterStatus()
     until_s = time.monotonic() + seconds
+    collect()  # as the daemon does between cycles
     while time.monotonic() < until_s:
         cpu_s = time.process_time()
         result = scheduler.run_cycle()

@@ -14,6 +14,7 @@ import structlog
 from dally.errors import InputError, PolicyError
 from dally.live.backends.base import Backend, BackendError, Publishes
 from dally.live.cycle import CycleResult, Scheduler
+from dally.live.garbage import GarbageCollector
 from dally.live.publication import publication_of
 from dally.live.status import ClusterStatus, status_of
 from dally.live.store.database import StoreError
@@ -54,6 +55,7 @@ class Daemon:
         self._stop = threading.Event()
         self._pruned_s = 0.0
         self._problems: frozenset[str] = frozenset()  # of the cycle before
+        self._garbage = GarbageCollector()
 
     @property
     def scheduler(self) -> Scheduler | None:
@@ -68,6 +70,7 @@ class Daemon:
                 result = self.run_cycle()
                 if self._scheduler is not None:
                     pause_s = min(pause_s, self._scheduler.clock.pause_s(result.next_s))
+                self._garbage.between_cycles()
                 self.backend.wait(max(0.01, pause_s))
             except BackendError as error:
                 self._fails("backend", str(error))

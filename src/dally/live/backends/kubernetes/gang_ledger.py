@@ -223,6 +223,11 @@ class GangLedger:
             raise BackendError(f"job {job_id} has no pods any more")
         return gang
 
+    def pattern(self, key: GangKey) -> str:
+        """How the log of a gang's job says how far it is, as of the latest `renew`."""
+        job = self._jobs.get(key)
+        return "" if job is None else job.spec.pattern
+
     def pods(self, job_id: str) -> list[PodRecord]:
         """The pods of a job, in order of rank."""
         key = self._keys.get(job_id)

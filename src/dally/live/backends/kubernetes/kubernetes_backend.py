@@ -427,8 +427,7 @@ class KubernetesBackend(JobByJob):
             return PodLog(self.api, path, first.path, first.container, parse)
 
         stated = first.stated.get(names.PROGRESS, "")
-        pattern = self._gangs.job(gang).spec.pattern
-        return ProgressSource(gang.key.job_id, path, "", 0, pattern, stated, tail)
+        return ProgressSource(gang.key.job_id, path, "", 0, self._gangs.pattern(gang.key), stated, tail)
 
     def publish(self, publication: Publication) -> None:
         """Events and conditions of pods, written by a thread of their own."""
