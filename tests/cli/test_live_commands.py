@@ -120,6 +120,19 @@ def test_it_says_what_to_try(served: Served) -> None:
     assert "Access:  you may do everything, other users of this machine may read;" in served.said
 
 
+def test_advice_before_a_submission(served: Served, tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text("#SBATCH -J never-before --gpus=16\n")
+    done = run("advise", str(script), "--server", served.url)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("No earlier job of this user or size has ended")
+    assert told(served, "advise", str(script))["alike"] == 0
+    large = ("--gpus", "16", "--expected", "60", "--model", "gpt2-xl")
+    done = run("submit", *large, "--preview", "--server", served.url)
+    assert done.returncode == 0, done.stderr
+    assert "On 16 GPUs gpt2-xl takes so many times as long as at its best: 1.00 in one " in done.stdout
+
+
 def test_from_submission_to_cancellation(served: Served) -> None:
     one = told(served, "submit", "--gpus", "24", "--name", "big", "--", "sleep", "60")["job_id"]
     to_submit = ("--gpus", "16", "--expected", "60", "--user", "ann", "--model", "gpt9", "--server", served.url)

@@ -10,6 +10,7 @@ import pytest
 
 from dally.errors import InputError
 from dally.job_spec import JobSpec
+from dally.live import machine_health
 from dally.live.health_settings import HealthSettings, read_settings
 from dally.live.job_progress import StepCount
 from dally.live.machine_health import REASON, MachineHealth
@@ -152,6 +153,17 @@ def test_machines_that_others_drained_are_left_alone() -> None:
     site.cycles(5)
     assert site.drained() == ["m5"]
     assert site.keeper._probes == {}
+
+
+def test_fastest_steps_are_known_of_so_many_kinds_of_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of jobs are their users' to choose: a daemon of months has seen any number of them."""
+    monkeypatch.setattr(machine_health, "MOST_KINDS", 3)
+    keeper = Site(ACTS).keeper
+    assert [keeper._fastest_s(kind, 2.0) for kind in ("a", "b", "c")] == [2.0] * 3
+    assert keeper._fastest_s("a", 3.0) == 2.0
+    keeper._fastest_s("d", 1.0)
+    assert list(keeper._least_s) == ["c", "a", "d"]
+    assert keeper._fastest_s("a", 1.5) == 1.5
 
 
 def test_settings() -> None:

@@ -21,6 +21,7 @@ from dally.live.forecast.job_forecast import start_text
 from dally.live.forecast.outlook import Outlook
 from dally.live.forecast.whatif.what_ifs import WhatIfs
 from dally.live.health_settings import read_settings
+from dally.live.history.past_runs import PastRuns
 from dally.live.history.trend_sampler import TrendSampler
 from dally.live.lock import ClusterLock, lock_folder
 from dally.live.machine_health import MachineHealth
@@ -61,6 +62,7 @@ class Service:
         self._publish_setup()
         self.daemon = Daemon(self.backend, self._begin)
         self.outlook = Outlook(self.store, self.daemon)
+        self.past = PastRuns(self.store)
         self.trends = TrendSampler(self.store, self.daemon, lambda: self.topology)
         self.whatifs = WhatIfs(config, self.daemon, lambda: self.clock, lambda: self.topology)
         self.health = MachineHealth(read_settings(config.health), self.daemon, Acts(self))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 WHO: Final = "dally-health"
 REASON: Final = "slow by the progress of jobs"  # every reason of ours begins so
+MOST_KINDS: Final = 10_000  # of jobs whose fastest step is known; the one that ran last longest ago is forgotten
 
 log = structlog.get_logger("dally")
 
@@ -98,8 +99,7 @@ class MachineHealth:
             self._steps[job.job_id] = count
             kind = f"{job.user}/{job.name}/{job.model}/{int(job.gpus)}"
             step_s = (count.worked_s - before.worked_s) / (count.done - before.done)
-            least_s = min(self._least_s.get(kind, step_s * job.rate), step_s * job.rate)
-            self._least_s[kind] = least_s
+            least_s = self._fastest_s(kind, step_s * job.rate)
             _, history = self._histories[job.job_id]
             history.observe(count.worked_s, step_s, least_s / job.rate)
             if history.now is not None:
@@ -110,6 +110,14 @@ class MachineHealth:
             del self._steps[job_id], self._histories[job_id]
         for job_id in self._users.keys() - seen:
             del self._users[job_id]
+        return result
+
+    def _fastest_s(self, kind: str, step_s: float) -> float:
+        """The fastest step of that kind of jobs, with this one."""
+        result = min(self._least_s.pop(kind, step_s), step_s)
+        self._least_s[kind] = result  # the latest is last
+        if len(self._least_s) > MOST_KINDS:
+            del self._least_s[next(iter(self._least_s))]
         return result
 
     def _names(self, job: Job, scheduler: Scheduler) -> list[str]:

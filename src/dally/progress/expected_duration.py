@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 QUANTILES: Final = (0.1, 0.25, 0.5, 0.75, 0.9)
 LATEST: Final = 100  # durations of a class
+MOST_CLASSES: Final = 100_000  # that are remembered, those in which a job ended last
 LEAST_S: Final = 1.0
 RATE: Final = 0.1
 MOST_OFF: Final = 2.0  # by which an expert's quantile counts as wrong at most, in logarithms
@@ -82,9 +83,13 @@ class ExpectedDuration:
         if forecast is not None:
             self._weigh(forecast, value)
         for by in {expert.by for expert in EXPERTS}:
-            ended = self._ended.setdefault(_key(by, user, name, gpus), [])
+            key = _key(by, user, name, gpus)
+            ended = self._ended.pop(key, [])
             ended.append(value)
             del ended[:-LATEST]
+            self._ended[key] = ended  # the latest is last
+        while len(self._ended) > MOST_CLASSES:
+            del self._ended[next(iter(self._ended))]
 
     def _weigh(self, forecast: DurationForecast, value: float) -> None:
         for number, share in enumerate(QUANTILES):

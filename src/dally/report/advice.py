@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from dally.errors import InputError
@@ -13,7 +13,9 @@ from dally.traces.rows import TraceRow
 
 LATEST: Final = 12  # runs that the advice is about
 FEWEST: Final = 3
+MOST_KINDS: Final = 20_000  # of jobs (user, name, size) that are remembered, those that ended last
 WELL: Final = frozenset(("", "pass", "completed", "finished", "succeeded"))  # states of jobs that did not fail
+WORTH_SAYING: Final = 1.05  # slowest place ÷ fastest
 ROOM: Final = 1.5  # times the longest of the latest runs: a limit that most runs would keep
 _DIRECTIVE: Final = re.compile(r"^#SBATCH[ \t]+(.*?)(?:[ \t]+#.*)?$", re.MULTILINE)
 _OPTIONS: Final = {
@@ -28,6 +30,23 @@ class ScriptRequest(NamedTuple):
     name: str = ""
     gpus: int = 1
     limit_s: float | None = None
+    model: str = ""
+
+
+class PastRun(NamedTuple):
+    """A job that has ended."""
+
+    job_id: str
+    duration_s: float
+    limit_s: float | None
+    status: str  # in the words of its trace or backend
+    model: str = ""
+    why: str = ""  # it ended so, as far as is known
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether nothing is known to have gone wrong."""
+        return self.status.lower() in WELL
 
 
 class Advice(NamedTuple):
@@ -35,59 +54,97 @@ class Advice(NamedTuple):
 
     alike: int
     expected_s: list[float]  # at QUANTILES; empty: nothing is known
-    latest: list[TraceRow]
+    latest: list[PastRun]
 
     def lines(self, request: ScriptRequest) -> list[str]:
         """As sentences."""
         if not self.expected_s:
             return ["No earlier job of this user or size has ended: there is nothing to go by."]
         low_s, middle_s, high_s = self.expected_s[0], self.expected_s[len(QUANTILES) // 2], self.expected_s[-1]
-        result = [
+        expected = (
             f"It is expected to run {span(middle_s)}; eight of ten such jobs run between {span(low_s)} and "
             f"{span(high_s)} ({self.alike} earlier jobs of this user, name and size)."
-        ]
-        used = [row.stated / row.spec.limit_s for row in self.latest if row.spec.limit_s]
+        )
+        return [expected, *self._limit_lines(request), *self._model_lines(request), *self._failure_lines()]
+
+    def _limit_lines(self, request: ScriptRequest) -> Iterator[str]:
+        used = [run.duration_s / run.limit_s for run in self.latest if run.limit_s]
         if len(used) >= FEWEST:
             share = 100.0 * sum(used) / len(used)
-            result.append(f"Your latest {len(used)} runs like this used {share:.0f} % of their time limit.")
+            yield f"Your latest {len(used)} runs like this used {share:.0f} % of their time limit."
         if len(self.latest) >= FEWEST and request.limit_s:
-            enough_s = ROOM * max(row.stated for row in self.latest)
-            if enough_s < 0.5 * request.limit_s:
-                result.append(f"A limit of {span(enough_s)} would do; a shorter one lets it start in more gaps.")
-            elif max(row.stated for row in self.latest) > 0.95 * request.limit_s:
-                result.append("Runs like this have come to the end of such a limit.")
-        failed = [row for row in self.latest if row.status.lower() not in WELL]
+            longest_s = max(run.duration_s for run in self.latest)
+            if ROOM * longest_s < 0.5 * request.limit_s:
+                yield f"A limit of {span(ROOM * longest_s)} would do; a shorter one lets it start in more gaps."
+            elif longest_s > 0.95 * request.limit_s:
+                yield "Runs like this have come to the end of such a limit."
+
+    def _model_lines(self, request: ScriptRequest) -> Iterator[str]:
+        models = {run.model for run in self.latest}
+        if not request.model and len(models) == 1 and models != {""}:
+            yield f"Your latest runs like this named the model {models.pop()}, and this one names none."
+
+    def _failure_lines(self) -> Iterator[str]:
+        failed = [run for run in self.latest if not run.ended_well]
         if failed:
-            result.append(
+            last = failed[-1]
+            why = f": {last.why}" if last.why else ""
+            yield (
                 f"{len(failed)} of your latest {len(self.latest)} runs like this did not end well; the last "
-                f"({failed[-1].job_id}, {failed[-1].status.lower()}) ran {span(failed[-1].stated)}."
+                f"({last.job_id}, {last.status.lower()}{why}) ran {span(last.duration_s)}."
             )
-        return result
 
     def plain(self) -> dict[str, Any]:
         """The same as values."""
-        limits = [row.stated / row.spec.limit_s for row in self.latest if row.spec.limit_s]
+        limits = [run.duration_s / run.limit_s for run in self.latest if run.limit_s]
         return {
             "alike": self.alike,
             "expected_s": dict(zip(map(str, QUANTILES), self.expected_s, strict=False)),
             "limit_used": sum(limits) / len(limits) if limits else None,
-            "failed": [row.job_id for row in self.latest if row.status.lower() not in WELL],
+            "failed": [run.job_id for run in self.latest if not run.ended_well],
         }
 
 
+class Adviser:
+    """Learns from jobs as they end."""
+
+    def __init__(self) -> None:
+        self._expected = ExpectedDuration()
+        self._alike: dict[tuple[str, str, int], tuple[int, list[PastRun]]] = {}  # how many ever, and the latest
+
+    def learn(self, user: str, name: str, gpus: int, run: PastRun) -> None:
+        """A job of that user, name and size ended."""
+        forecast = self._expected.forecast(user, name, gpus)
+        self._expected.learn(user, name, gpus, run.duration_s, forecast)
+        count, latest = self._alike.pop((user, name, gpus), (0, []))
+        self._alike[user, name, gpus] = count + 1, [*latest, run][-LATEST:]  # the latest is last
+        if len(self._alike) > MOST_KINDS:
+            del self._alike[next(iter(self._alike))]
+
+    def advise(self, request: ScriptRequest) -> Advice:
+        """What they say of one that is about to be submitted."""
+        count, latest = self._alike.get((request.user, request.name, request.gpus), (0, []))
+        forecast = self._expected.forecast(request.user, request.name, request.gpus)
+        return Advice(count, [] if forecast is None else forecast.seconds(), latest)
+
+
+def shape_line(request: ScriptRequest, slowdowns: Mapping[str, float]) -> str:
+    """What farther places cost such a job; empty: next to nothing. `slowdowns`: by tier, the closest first."""
+    tiers = [f"{value:.2f} in one {tier}" for tier, value in slowdowns.items()]
+    if len(tiers) < 2 or max(slowdowns.values()) < min(slowdowns.values()) * WORTH_SAYING:
+        return ""
+    what = request.model or "a job that names no model"
+    return f"On {request.gpus} GPUs {what} takes so many times as long as at its best: {', '.join(tiers)}."
+
+
 def advise_on(request: ScriptRequest, rows: Sequence[TraceRow]) -> Advice:
-    """From jobs that have ended, in order of their ends."""
-    expected = ExpectedDuration()
+    """From jobs of a trace, in order of their ends."""
+    adviser = Adviser()
     for row in sorted(rows, key=lambda row: row.submit_s + max(0.0, row.wait_s) + row.stated):
         spec = row.spec
-        before = expected.forecast(spec.user, spec.name, spec.gpus)
-        expected.learn(spec.user, spec.name, spec.gpus, row.stated, before)
-    alike = [
-        row for row in rows
-        if (row.spec.user, row.spec.name, row.spec.gpus) == (request.user, request.name, request.gpus)
-    ]  # fmt: skip
-    forecast = expected.forecast(request.user, request.name, request.gpus)
-    return Advice(len(alike), [] if forecast is None else forecast.seconds(), alike[-LATEST:])
+        run = PastRun(row.job_id, row.stated, spec.limit_s, row.status, spec.model)
+        adviser.learn(spec.user, spec.name, spec.gpus, run)
+    return adviser.advise(request)
 
 
 def request_of(script: str, user: str) -> ScriptRequest:

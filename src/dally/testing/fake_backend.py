@@ -167,6 +167,11 @@ class FakeBackend(JobByJob):
         """Somebody stops it; it is queued."""
         self._become(job_id, base.QUEUED)
 
+    def fail(self, job_id: str, reason: str) -> None:
+        """It fails."""
+        self._become(job_id, base.FAILED)
+        self.jobs[job_id] = replace(self.jobs[job_id], reason=reason)
+
     def put(self, job_id: str, placement: Placement) -> None:
         """Somebody starts it."""
         self._become(job_id, base.RUNNING)

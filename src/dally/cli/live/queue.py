@@ -69,11 +69,13 @@ def queue(
 
 def _print_submitted(result: dict[str, Any]) -> None:
     if "starts_now" in result:  # --preview
-        typer.echo("\n".join(eta_lines(result)))
+        typer.echo("\n".join([*eta_lines(result), *map(plain, result["advice"])]))
     else:
         typer.echo(f"Submitted job {plain(result['job_id'])}.")
         if result.get("note"):
             typer.echo(f"dally: {plain(result['note'])}", err=True)
+        for line in result.get("advice", ()):
+            typer.echo(f"dally: {plain(line)}", err=True)
 
 
 @examples(
@@ -114,7 +116,10 @@ def submit(
         "preempt": preempt, "user": user, "account": account,
         "folder": os.path.abspath(folder or "."), "environment": dict(_variable(text) for text in env),
     }  # fmt: skip
-    return server.post("preview" if preview else "jobs", body)
+    if not preview:
+        return server.post("jobs", body)
+    like = {name: body[name] or None for name in ("gpus", "user", "name", "model", "limit_s")}
+    return {**server.post("preview", body), "advice": server.get("advice", **like)["lines"]}
 
 
 def _variable(text: str) -> tuple[str, str]:

@@ -170,6 +170,7 @@ class Submitted(Body):
 
     job_id: Text
     note: str = Field(default="", description="What of the request has no effect, and why; empty: nothing.")
+    advice: list[Text] = Field(default=[], description="What earlier jobs like it say of it.")
 
 
 class HistoryEntry(Body):

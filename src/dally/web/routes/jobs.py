@@ -23,6 +23,7 @@ from dally.metrics.record import Record
 from dally.report.explanation.job_timeline import Explainer
 from dally.sizes import read_sizes
 from dally.web.auth.tokens import USER, Caller
+from dally.web.routes.advice import advice_lines
 from dally.web.routes.bodies import (
     AnyState,
     EndState,
@@ -121,7 +122,8 @@ async def submit(site: AnySite, caller: AnyActor, requested: JobRequest) -> Subm
     while job_id not in site.status.by_id and time.monotonic() < until:
         await asyncio.sleep(0.02)
     notes = (model_note(request.spec.model, site.service.config.setup.usual_model), sizes_note(request.spec.sizes))
-    return Submitted(job_id=job_id, note="; ".join(filter(None, notes)))
+    advice = await run_in_threadpool(advice_lines, site, request.spec)
+    return Submitted(job_id=job_id, note="; ".join(filter(None, notes)), advice=advice)
 
 
 def sizes_note(sizes: str) -> str:

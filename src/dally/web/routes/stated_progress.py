@@ -26,6 +26,8 @@ router = APIRouter(prefix="/api/v1", tags=["jobs"], dependencies=[BEARER])
 )
 async def state_progress(site: AnySite, caller: AnyActor, job_id: str, request: StatedProgress) -> StatedProgress:
     """Say how far a running job is; it counts from the next cycle on, instead of what the job prints."""
+    if request.total is not None and request.step > request.total:
+        raise HTTPException(422, f"step: {request.step}: must be at most total, {request.total}")
     result = await live_job(site, caller, job_id)
     if result.state != "running":
         raise HTTPException(409, f"job {job_id!r} does not run: it is {result.state}")
