@@ -130,7 +130,7 @@ def test_advice_before_a_submission(served: Served, tmp_path: Path) -> None:
     large = ("--gpus", "16", "--expected", "60", "--model", "gpt2-xl")
     done = run("submit", *large, "--preview", "--server", served.url)
     assert done.returncode == 0, done.stderr
-    assert "On 16 GPUs gpt2-xl takes so many times as long as at its best: 1.00 in one " in done.stdout
+    assert "Slowdown of gpt2-xl on 16 GPUs: 1.00 in one " in done.stdout
 
 
 def test_from_submission_to_cancellation(served: Served) -> None:

@@ -136,6 +136,31 @@ def test_statements_count_more_than_the_log(tmp_path: Path) -> None:
     assert rows == [LineProgress(41, 100)]
 
 
+def test_a_printed_report_counts_more_than_other_lines(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("step 3/10 loss=0.5\ndally: training step 40/100\nstep 4/10 loss=0.5\n")
+    now = [0.0]
+    reader = ProgressReader(lambda: now[0])
+    now[0] = 10.0
+    reader.read(Files(ProgressSource("1", str(tmp_path / "log"), "", os.getuid())))  # type: ignore[arg-type]
+    assert list(reader._put) == [("1", 40, 100)]
+    reader.state(*reader._put.popleft())
+    assert reader._rows["1"] == [LineProgress(40, 100)]
+
+
+def test_report_beside_a_log_of_a_server_is_read_beside_the_cycles(tmp_path: Path) -> None:
+    write_report(str(tmp_path / "log.progress"), Report(3, 10, 1.0))
+    files = Files(ProgressSource("1", "", str(tmp_path / "log.progress"), os.getuid()))
+    files.answers_at_once = False
+    reader = ProgressReader(every_s=0.0)
+
+    def rows() -> list[LineProgress]:
+        reader.read(files)  # type: ignore[arg-type]
+        return reader._rows.get("1", [])
+
+    wait_for(lambda: bool(rows()))
+    assert rows() == [LineProgress(3, 10)]
+
+
 def test_own_pattern_is_what_counts(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("step 3/10 loss=0.5\nlap 30 of 90\n")
     now = [0.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -15,6 +16,8 @@ import pytest
 
 import dally
 from dally.progress import training
+from dally.progress.line_parser import parse_line
+from dally.progress.line_progress import LineProgress
 from dally.progress.report_file import MOST_BYTES, Report, read_report
 from dally.progress.training import keras_callback, lightning_callback, report, trainer_callback
 
@@ -65,6 +68,23 @@ def test_not_more_than_once_a_second_but_the_end_is_said(file: str, monkeypatch:
     monkeypatch.setattr(training, "_written", {})
     assert [report(step, 5) for step in (1, 2, 3, 5)] == [True, False, False, True]
     assert said(file) == (5, 5)
+
+
+def test_a_line_where_no_file_would_arrive(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DALLY_PROGRESS", "-")
+    monkeypatch.setattr(training, "_written", {})
+    assert [report(step, 5) for step in (1, 2, 5)] == [True, False, True]
+    lines = capsys.readouterr().out.splitlines()
+    assert [parse_line(line) for line in lines] == [LineProgress(1, 5), LineProgress(5, 5)]
+    assert parse_line("[default0]:dally: training step 7") == LineProgress(7)
+    monkeypatch.setattr(sys, "stdout", None)
+    assert report(5, 5)
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stdout", closed)
+    assert not report(5, 5)
 
 
 @pytest.mark.parametrize("rank", training.RANKS)

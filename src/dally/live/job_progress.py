@@ -16,9 +16,10 @@ from dally.progress.failure import failure_in
 from dally.progress.line_parser import parse_line
 from dally.progress.line_progress import LineProgress
 from dally.progress.log_reader import EVERY_S, LogReader
-from dally.progress.log_tail import last_lines
+from dally.progress.log_tail import Parser, last_lines
 from dally.progress.own_pattern import OwnPattern
-from dally.progress.report_file import Report, read_report, read_statement
+from dally.progress.report_file import LINE, read_statement
+from dally.progress.report_tail import ReportTail
 from dally.progress.step_times import StepTimes
 from dally.progress.time_left import Left, RemainingTime, pace_of, stage_of
 
@@ -64,15 +65,16 @@ class ProgressReader:
         self._clock = clock
         self._every_s = every_s
         self._reader = LogReader(clock, every_s)
+        self._report_reader = LogReader(clock, every_s / 2.0)  # of the files of `dally.report`
         self._estimator = RemainingTime()
         self._followed: dict[str, _Followed] = {}
         self._rows: dict[str, list[LineProgress]] = {}  # read and not taken note of yet
-        self._read_beside: dict[str, list[LineProgress]] = {}  # by a look beside the cycles
+        self._read_beside: list[dict[str, list[LineProgress]]] = [{}, {}]  # logs and reports, beside the cycles
         self._look: threading.Thread | None = None
-        self._reports: dict[str, Report] = {}
+        self._reports: dict[str, LineProgress] = {}  # the latest
         self._sources: dict[str, ProgressSource] = {}  # of jobs that have not ended
         self._stated: dict[str, str] = {}  # the latest statement that a backend passes on
-        self._reports_due_s = clock()
+        self._statements_due_s = clock()
         self._put: deque[tuple[str, int, int | None]] = deque()  # by any thread, since the latest cycle
 
     def read(self, backend: Backend) -> None:
@@ -82,45 +84,65 @@ class ProgressReader:
         """
         if not isinstance(backend, HasProgress) or (self._look is not None and self._look.is_alive()):
             return
-        self._take_over(self._read_beside)
-        self._read_beside = {}
+        self._take_over(*self._read_beside)
+        self._read_beside = [{}, {}]
         sources = backend.progress_sources()
         self._sources.update({source.job_id: source for source in sources})
-        self._reader.keep([source.job_id for source in sources])
-        self._reader.most_per_s = backend.logs_per_s
+        for reader in (self._reader, self._report_reader):
+            reader.keep([source.job_id for source in sources])
+            reader.most_per_s = backend.logs_per_s
         for source in sources:
             self._follow(source)
         if backend.answers_at_once:
-            self._take_over(self._reader.look())
+            self._take_over(self._reader.look(), self._report_reader.look())
         else:
             self._look = threading.Thread(target=self._look_beside, name="dally-logs", daemon=True)
             self._look.start()
-        if self._clock() >= self._reports_due_s:
-            self._reports_due_s = self._clock() + self._every_s / 2.0
-            self._read_reports(sources)
+        if self._clock() >= self._statements_due_s:
+            self._statements_due_s = self._clock() + self._every_s / 2.0
+            self._read_statements(sources)
 
     def _follow(self, source: ProgressSource) -> None:
-        parse = OwnPattern(source.pattern).parse if source.pattern else parse_line
+        parse = self._parser(source)
         if source.log and source.tail is None:
             self._reader.follow(source.job_id, source.log, source.owner, parse)
         elif source.log and source.tail is not None:
             self._reader.follow_tail(source.job_id, source.log, partial(source.tail, parse))
+        if source.report:
+            make = partial(ReportTail, source.report, source.owner)
+            self._report_reader.follow_tail(source.job_id, source.report, make)
+
+    def _parser(self, source: ProgressSource) -> Parser:
+        """What reads its lines; one of `dally.report` is a statement: from there on the others do not count."""
+        usual = OwnPattern(source.pattern).parse if source.pattern else parse_line
+
+        def parse(line: str) -> LineProgress | None:
+            if LINE not in line:
+                return usual(line)
+            progress = parse_line(line)
+            if progress is not None and progress.step is not None:
+                self.put(source.job_id, progress.step, progress.total)
+            return progress
+
+        return parse
 
     def _look_beside(self) -> None:
-        self._read_beside = self._reader.look()
+        self._read_beside = [self._reader.look(), self._report_reader.look()]
 
-    def _take_over(self, rows_of: Mapping[str, list[LineProgress]]) -> None:
+    def _take_over(
+        self, rows_of: Mapping[str, list[LineProgress]], reports_of: Mapping[str, list[LineProgress]]
+    ) -> None:
+        for job_id, (report,) in reports_of.items():
+            if report != self._reports.get(job_id):
+                self._reports[job_id] = report
+                self.state(job_id, report.step or 0, report.total)
         for job_id, rows in rows_of.items():
             followed = self._followed.get(job_id)
             if followed is None or not followed.reported:
                 self._rows.setdefault(job_id, []).extend(rows)
 
-    def _read_reports(self, sources: tuple[ProgressSource, ...]) -> None:
+    def _read_statements(self, sources: tuple[ProgressSource, ...]) -> None:
         for source in sources:
-            report = read_report(source.report, source.owner) if source.report else None
-            if report is not None and report != self._reports.get(source.job_id):
-                self._reports[source.job_id] = report
-                self.state(source.job_id, report.step, report.total)
             if source.stated and source.stated != self._stated.get(source.job_id):
                 self._stated[source.job_id] = source.stated
                 step, total = read_statement(source.stated)

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from dally.progress.line_progress import LineProgress
 from dally.progress.line_text import NUMBER, real, whole
+from dally.progress.report_file import LINE
 from dally.progress.seconds import in_seconds, inverse, seconds_per_step
 
 
@@ -46,6 +47,7 @@ TABLE: Final = (
     pattern("MMEngine evaluation", r"Epoch\((?:val|test)\)\s*\[<epoch>\]", False),
     pattern("MMEngine evaluation by iteration", r"Iter\((?:val|test)\)\s*\[", False),
     # Training.
+    pattern("dally.report", rf"^\s*{LINE}<step>(?:/<total>)?\s*$", False),
     pattern("DeepSpeed", r"\bepoch=<epoch>/micro_step=\d+/global_step=<step>"),
     pattern("DeepSpeed 0.2", r"(?:^|\s)<epoch>/<step>, SamplesPerSec="),
     pattern("DeepSpeed step", r"\bstep=<step>, skipped=\d+, lr="),

@@ -1,4 +1,4 @@
-"""The small file in which a training job says how far it is: written by the job, read by the daemon."""
+"""How a training job says how far it is: in a small file, or in a line where no file would reach the daemon."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 VARIABLE: Final = "DALLY_PROGRESS"  # names the file
+PRINTED: Final = "-"  # in its place: a line on standard output, for logs that the daemon reads
+LINE: Final = "dally: training step "  # begins it
 MOST_BYTES: Final = 4096
 MOST_STEPS: Final = 10**15
 
@@ -32,6 +34,11 @@ def write_report(path: str, report: Report) -> None:
         with suppress(OSError):
             os.unlink(fresh)
         raise
+
+
+def line_of(step: int, total: int | None) -> str:
+    """The line that says the same."""
+    return f"{LINE}{step}" + ("" if total is None else f"/{total}")
 
 
 def read_report(path: str, owner: int | None = None) -> Report | None:

@@ -6,9 +6,10 @@ import os
 import time
 from typing import Any, Final
 
-from dally.progress.report_file import MOST_STEPS, VARIABLE, Report, write_report
+from dally.progress.report_file import MOST_STEPS, PRINTED, VARIABLE, Report, line_of, write_report
 
 EVERY_S: Final = 1.0  # between two writings: a step may take a millisecond
+PRINT_EVERY_S: Final = 10.0  # the same of lines, which are there for ever
 RANKS: Final = (
     "RANK",
     "SLURM_PROCID",
@@ -21,8 +22,9 @@ _written: dict[str, float] = {}  # by file: when, on the monotonic clock
 def report(step: int, total: int | None = None) -> bool:
     """Say that so many steps of the whole run are done; whether it was written.
 
-    It is not written outside of a job of Dally's (the variable DALLY_PROGRESS names the file), by processes of a
-    rank above 0, more than once a second before the end, or where the file cannot be written: training goes on.
+    It is not written outside of a job of Dally's (the variable DALLY_PROGRESS names the file; -: a line is printed),
+    by processes of a rank above 0, more than once a second (a line: in ten) before the end, or where that fails:
+    training goes on.
     """
     step, total = _whole("step", step), None if total is None else _whole("total", total)
     if total == 0:
@@ -31,12 +33,16 @@ def report(step: int, total: int | None = None) -> bool:
     if not path or any(os.environ.get(name, "0") not in ("", "0") for name in RANKS):
         return False
     now = time.monotonic()
-    if path in _written and now - _written[path] < EVERY_S and step != total:
+    every_s = PRINT_EVERY_S if path == PRINTED else EVERY_S
+    if path in _written and now - _written[path] < every_s and step != total:
         return False
     _written[path] = now
     try:
-        write_report(path, Report(step, total, time.time()))
-    except OSError:
+        if path == PRINTED:
+            print(line_of(step, total), flush=True)
+        else:
+            write_report(path, Report(step, total, time.time()))
+    except (OSError, ValueError):  # ValueError: of a closed stream
         return False
     return True
 

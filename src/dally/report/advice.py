@@ -15,7 +15,7 @@ LATEST: Final = 12  # runs that the advice is about
 FEWEST: Final = 3
 MOST_KINDS: Final = 20_000  # of jobs (user, name, size) that are remembered, those that ended last
 WELL: Final = frozenset(("", "pass", "completed", "finished", "succeeded"))  # states of jobs that did not fail
-WORTH_SAYING: Final = 1.05  # slowest place ÷ fastest
+LEAST_SPREAD: Final = 1.05  # slowest place ÷ fastest
 ROOM: Final = 1.5  # times the longest of the latest runs: a limit that most runs would keep
 _DIRECTIVE: Final = re.compile(r"^#SBATCH[ \t]+(.*?)(?:[ \t]+#.*)?$", re.MULTILINE)
 _OPTIONS: Final = {
@@ -131,10 +131,10 @@ class Adviser:
 def shape_line(request: ScriptRequest, slowdowns: Mapping[str, float]) -> str:
     """What farther places cost such a job; empty: next to nothing. `slowdowns`: by tier, the closest first."""
     tiers = [f"{value:.2f} in one {tier}" for tier, value in slowdowns.items()]
-    if len(tiers) < 2 or max(slowdowns.values()) < min(slowdowns.values()) * WORTH_SAYING:
+    if len(tiers) < 2 or max(slowdowns.values()) < min(slowdowns.values()) * LEAST_SPREAD:
         return ""
     what = request.model or "a job that names no model"
-    return f"On {request.gpus} GPUs {what} takes so many times as long as at its best: {', '.join(tiers)}."
+    return f"Slowdown of {what} on {request.gpus} GPUs: {', '.join(tiers)}."
 
 
 def advise_on(request: ScriptRequest, rows: Sequence[TraceRow]) -> Advice:

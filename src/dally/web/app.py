@@ -23,7 +23,7 @@ from dally.web.dashboard import act_dialogs, login, team_page, what_if_page
 from dally.web.dashboard.live_scene import LiveScene
 from dally.web.dashboard.pages import add_pages, is_page, problem_page
 from dally.web.dashboard.templating import asset_url
-from dally.web.routes import acts, advice, cluster, health, jobs, outlook, overview, stated_progress
+from dally.web.routes import acts, cluster, health, job_advice, jobs, outlook, overview, stated_progress
 from dally.web.routes.bodies import PATTERNS
 from dally.web.site import Site
 
@@ -40,7 +40,7 @@ def make_app(service: Service, access: Access) -> FastAPI:
     """The application over a daemon."""
     app = FastAPI(title="Dally", version=__version__, description=ABOUT, openapi_url=None)
     app.state.site = Site(service)
-    for module in (jobs, acts, stated_progress, advice, outlook, cluster, overview, health):
+    for module in (jobs, acts, stated_progress, job_advice, outlook, cluster, overview, health):
         app.include_router(module.router)
     _add_reference(app)
     app.state.tokens = access.tokens

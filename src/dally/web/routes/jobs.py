@@ -23,7 +23,6 @@ from dally.metrics.record import Record
 from dally.report.explanation.job_timeline import Explainer
 from dally.sizes import read_sizes
 from dally.web.auth.tokens import USER, Caller
-from dally.web.routes.advice import advice_lines
 from dally.web.routes.bodies import (
     AnyState,
     EndState,
@@ -47,6 +46,7 @@ from dally.web.routes.dependencies import (
     scope_of,
     visible,
 )
+from dally.web.routes.job_advice import advice_lines
 from dally.web.site import Site, ended_jobs, visible_user
 
 VISIBLE_WITHIN_S: Final = 2.0  # a job that was submitted is there for all to see

@@ -8,13 +8,17 @@ from typing import Any
 
 from dally.live.backends.base import Submission
 from dally.live.backends.kubernetes import names
+from dally.progress.report_file import PRINTED, VARIABLE
 
 FAILURES = 6  # of each pod, before the job is given up
 EVICTIONS_DO_NOT_COUNT = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
 
 
-def manifest(request: Submission, image: str, scheduler: str) -> dict[str, Any]:
-    """The Job. Its pods are told their rank, and the command runs in each of them."""
+def manifest(request: Submission, image: str, scheduler: str, logs: bool = False) -> dict[str, Any]:
+    """The Job. Its pods are told their rank, and the command runs in each of them.
+
+    `logs`: they are read, so `dally.report` prints there: no file of a pod reaches the daemon.
+    """
     job = request.spec
     command = list(request.command or ("sleep", f"{job.duration_s or 0.0:g}"))
     stated = {
@@ -25,7 +29,8 @@ def manifest(request: Submission, image: str, scheduler: str) -> dict[str, Any]:
     }
     notes = {f"{names.PREFIX}{name}": value for name, value in stated.items() if value}
     rank = {"name": "DALLY_RANK", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{names.RANK}']"}}}
-    stated_values = [{"name": name, "value": value} for name, value in request.environment.items()]
+    environment = ({VARIABLE: PRINTED} if logs else {}) | request.environment
+    stated_values = [{"name": name, "value": value} for name, value in environment.items()]
     container: dict[str, Any] = {
         "name": "main", "image": image, "command": command, "env": [*stated_values, rank],
         "resources": {"limits": {"nvidia.com/gpu": "1"}},

@@ -402,7 +402,7 @@ class KubernetesBackend(JobByJob):
                 "jobs are submitted with kubectl; `image` in [kubernetes] of dally.toml lets us make some"
             )
         self._check_lease()
-        body = manifest(request, self._options.image, self._options.scheduler_name)
+        body = manifest(request, self._options.image, self._options.scheduler_name, self._options.logs)
         space = self._options.namespace
         made = self.api.post(f"/apis/batch/v1/namespaces/{space}/jobs", body)
         return GangKey(space, "job", made["metadata"]["name"]).job_id

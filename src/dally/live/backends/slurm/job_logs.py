@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from dally.live.backends.base import RUNNING, ObservedJob, ProgressSource
 from dally.live.backends.slurm.job_record import JobRecord, number, text_of
 
+REPORT_SUFFIX: Final = ".progress"  # of the file of `dally.report`, beside what the job prints
 _PATTERN = re.compile(r"%(\d*)([%AabjJNnstuUx])")
 
 
 def sources_of(jobs: Iterable[ObservedJob], records: Mapping[str, JobRecord]) -> tuple[ProgressSource, ...]:
     """Of running jobs that are ours."""
     running = [(records[job.job_id], job.spec) for job in jobs if job.managed and job.state == RUNNING]
-    return tuple(
-        ProgressSource(record.job_id, log_path(record.row), "", number(record.row.get("user_id")), spec.pattern)
-        for record, spec in running
-        if record.row.get("batch_flag")
-    )
+    return tuple(_source(record, spec.pattern) for record, spec in running if record.row.get("batch_flag"))
+
+
+def _source(record: JobRecord, pattern: str) -> ProgressSource:
+    path = log_path(record.row)
+    report = f"{path}{REPORT_SUFFIX}" if path else ""
+    return ProgressSource(record.job_id, path, report, number(record.row.get("user_id")), pattern)
 
 
 def log_path(row: dict[str, Any]) -> str:

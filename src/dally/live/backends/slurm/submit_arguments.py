@@ -9,7 +9,9 @@ import shlex
 
 from dally.live.backends.base import Submission
 from dally.live.backends.job_environment import job_environment
+from dally.live.backends.slurm.job_logs import REPORT_SUFFIX
 from dally.live.private_folder import user_name
+from dally.progress.report_file import VARIABLE
 
 
 def script_of(request: Submission) -> str:
@@ -22,6 +24,8 @@ def script_of(request: Submission) -> str:
     command = request.command or ("sleep", f"{request.spec.duration_s or 0.0:g}")
     stated = job_environment(request.spec.user) | request.environment
     lines = [f"export {name}={shlex.quote(value)}" for name, value in stated.items()]
+    if request.folder and VARIABLE not in stated:  # beside what it prints, where the daemon looks
+        lines.insert(0, f'export {VARIABLE}="$PWD/slurm-$SLURM_JOB_ID.out{REPORT_SUFFIX}"')
     unset = "unset SLURM_TIME_FORMAT SLURM_BITSTR_LEN LC_ALL LD_LIBRARY_PATH"
     return "\n".join(["#!/bin/sh", unset, *lines, f"exec {shlex.join(command)}", ""])
 

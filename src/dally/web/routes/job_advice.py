@@ -11,7 +11,7 @@ from pydantic import Field
 
 from dally.job_spec import JobSpec
 from dally.live.store.database import StoreError
-from dally.report.advice import FEWEST, Advice, ScriptRequest, shape_line
+from dally.report.advice import FEWEST, ScriptRequest, shape_line
 from dally.web.routes.bodies import Body, Gpus, Name, Seconds, Text
 from dally.web.routes.dependencies import BEARER, AnyCaller, AnySite, answers
 from dally.web.site import Site
@@ -49,21 +49,20 @@ async def advice(
 
 
 def _advice(site: Site, request: ScriptRequest) -> AdviceBody:
-    found, slowdowns = site.service.past.advise(request), site.slowdowns(request.model, request.gpus)
-    lines = [*found.lines(request), *_shape(request, slowdowns)]
-    return AdviceBody(**found.plain(), slowdowns=slowdowns, lines=lines)
+    result, slowdowns = site.service.past.advise(request), site.slowdowns(request.model, request.gpus)
+    lines = [*result.lines(request), *_shape(request, slowdowns)]
+    return AdviceBody(**result.plain(), slowdowns=slowdowns, lines=lines)
 
 
 def advice_lines(site: Site, spec: JobSpec) -> list[str]:
     """What to say of a job that was submitted; the job is in, so a store that cannot be read says nothing."""
     request = ScriptRequest(spec.user, spec.name, spec.gpus, spec.limit_s, spec.model)
+    lines: list[str] = []
     try:
-        found: Advice | None = site.service.past.advise(request)
+        past = site.service.past.advise(request)
+        lines = past.lines(request) if past.alike >= FEWEST else []
     except StoreError as error:
         log.warning("no_advice", why=str(error))
-        found = None
-    known = found is not None and found.alike >= FEWEST
-    lines = found.lines(request) if found is not None and known else []
     return [*lines, *_shape(request, site.slowdowns(spec.model, spec.gpus))]
 
 
