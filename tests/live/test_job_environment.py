@@ -17,6 +17,7 @@ from dally.live.backends.job_environment import job_environment
 from dally.live.backends.kubernetes.job_manifest import manifest
 from dally.live.backends.local import LocalBackend
 from dally.live.backends.slurm import SlurmBackend
+from dally.live.backends.slurm.job_logs import REPORT_SUFFIX, log_path
 from dally.live.backends.slurm.submit_arguments import script_of
 from tests.live.slurm_cluster import SlurmCluster
 
@@ -75,7 +76,9 @@ def test_slurm(slurm: SlurmCluster, tmp_path: Path, secrets: None) -> None:
         name for name in found.keys() - stated.keys()
         if not name.startswith(("SLURM", "CUDA_", "ROCR_", "GPU_", "ZE_"))
     }  # fmt: skip
-    assert extra <= {"ENVIRONMENT", "HOSTNAME", "PWD", "OLDPWD", "TMPDIR", "TZ", "_", "KRB5CCNAME"}
+    assert extra <= {
+        "DALLY_PROGRESS", "ENVIRONMENT", "HOSTNAME", "PWD", "OLDPWD", "TMPDIR", "TZ", "_", "KRB5CCNAME",
+    }  # fmt: skip
     assert found.keys().isdisjoint(("SLURM_JWT", "SLURM_TIME_FORMAT"))
     assert out.with_suffix(".umask").read_text().strip() == "0022"
 
@@ -93,6 +96,21 @@ def test_kubernetes() -> None:
     assert {one["name"]: one["value"] for one in env[:2]} == STATED
     assert env[-1]["name"] == "DALLY_RANK"  # the last of a name counts
     assert "valueFrom" in env[-1]
+
+
+def test_where_reports_of_progress_go() -> None:
+    """Beside the log that Slurm makes; on Kubernetes into the log, if that is read; or where the user says."""
+    script = script_of(Submission(JobSpec(1), ("true",), "/home/ana", {}))
+    assert 'export DALLY_PROGRESS="$PWD/slurm-$SLURM_JOB_ID.out.progress"' in script.splitlines()
+    row = {"job_id": 7, "current_working_directory": "/home/ana"}
+    assert f"{log_path(row)}{REPORT_SUFFIX}" == "/home/ana/slurm-7.out.progress"
+    assert "$PWD" not in script_of(Submission(JobSpec(1), ("true",), "", {}))
+    own = {"DALLY_PROGRESS": "/scratch/p"}
+    assert "$PWD" not in script_of(Submission(JobSpec(1), ("true",), "/home/ana", own))
+    for logs, stated, value in ((True, {}, "-"), (True, own, "/scratch/p"), (False, {}, None)):
+        made = manifest(Submission(JobSpec(1), ("true",), "", stated), "image", "dally", logs)
+        env = made["spec"]["template"]["spec"]["containers"][0]["env"]
+        assert {one["name"]: one.get("value") for one in env}.get("DALLY_PROGRESS") == value
 
 
 def test_the_environment_of_a_user_who_is_not_known_here() -> None:

@@ -28,10 +28,16 @@ class Site:
     """A daemon of a cluster, taken turn by turn."""
 
     def __init__(
-        self, kube: KubeCluster, folder: Path, dry_run: bool = False, policy: str = "fifo-backfill", **more: str
+        self,
+        kube: KubeCluster,
+        folder: Path,
+        dry_run: bool = False,
+        policy: str = "fifo-backfill",
+        setup: Setup | None = None,
+        **more: str,
     ) -> None:
         options = {"kubeconfig": kube.config, "context": "dally", "image": "none", **more}
-        setup = Setup(policy)
+        setup = setup or Setup(policy)
         config = Config("kubernetes", folder=folder, kubernetes=options, setup=setup, dry_run=dry_run)
         self.kube = kube
         self.service = Service(config)

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+import dally
+from dally.job_spec import JobSpec
+from dally.live.backends.base import Submission
 from dally.live.backends.slurm.job_logs import log_path
 from dally.live.config import Setup
 from dally.live.job_progress import ProgressReader
@@ -31,6 +34,14 @@ for step in range(1, steps + 1):
     time.sleep({apart} if len(racks) > 1 else {together})
     print(f"\\r{{step}}/{{steps}} [00:01<00:09, 20.0it/s]", end="", flush=True)
 END
+"""
+
+
+REPORTS = """
+import dally, time
+for step in range(1, 400):
+    dally.report(step, 500)
+    time.sleep(0.05)
 """
 
 
@@ -129,6 +140,21 @@ def test_printed_steps_are_known_and_teach_to_keep_a_job_together(slurm: SlurmCl
     assert not bench.nodes(third)  # though two nodes are free
     bench.end(third)
     bench.end(blocker)
+
+
+def test_what_a_submitted_job_reports_is_known(slurm: SlurmCluster, tmp_path: Path) -> None:
+    bench = ProgressBench(slurm, tmp_path, Setup("dally", preempt={"usual": "no"}))
+    source = str(Path(dally.__file__).parents[1])
+    request = Submission(
+        JobSpec(8), (sys.executable, "-c", REPORTS), str(tmp_path), {"PYTHONPATH": source, "SLURM_PROCID": "0"}
+    )
+    job_id = bench.backend.submit(request)
+    wait_for(lambda: bench.step(job_id) is not None, 40.0)
+    job = bench.scheduler.roster.jobs[job_id]
+    known = bench.scheduler.progress.of(job, bench.clock.now())
+    assert known is not None
+    assert known.total == 500
+    bench.end(job_id)
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ _written: dict[str, float] = {}  # by file: when, on the monotonic clock
 def report(step: int, total: int | None = None) -> bool:
     """Say that so many steps of the whole run are done; whether it was written.
 
-    It is not written outside of a job of Dally's (the variable DALLY_PROGRESS names the file; -: a line is printed),
-    by processes of a rank above 0, more than once a second (a line: in ten) before the end, or where that fails:
-    training goes on.
+    The variable DALLY_PROGRESS names the file; with -, a line is printed. Nothing is written outside of a job of
+    Dally's, by processes of a rank above 0, more than once a second (a line: in ten) before the end, or where that
+    fails: training goes on.
     """
     step, total = _whole("step", step), None if total is None else _whole("total", total)
     if total == 0:
