@@ -20,7 +20,7 @@ from dally.cli.output import plain
 )
 def advise(
     script: Path = typer.Argument(help="The batch script; its #SBATCH lines count."),
-    past: Path = typer.Option(
+    past: Path | None = typer.Option(
         None,
         metavar="FILE",
         help="Earlier jobs, in a format of docs/formats.md.  [default: those that the running scheduler knows]",
