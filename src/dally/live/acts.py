@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, Drains, Submission, Submits
+from dally.live.backends.base import BackendError, Drains, RunsAgain, Submission, Submits
 from dally.live.cycle import Scheduler
 from dally.live.overrides import DELAY, FACT, FIRST, HOLD, TIMER, Override, Overrides
 from dally.live.store.database import StoreError
@@ -27,6 +27,7 @@ RELEASE: Final = "release"
 CANCEL: Final = "cancel"
 DRAIN: Final = "drain"
 RESUME: Final = "resume"
+RETRY: Final = "retry"
 
 CYCLE_WITHIN_S: Final = 20.0  # the present cycle ends; if not, the backend is slow
 
@@ -210,6 +211,15 @@ class Acts:
         scheduler = self._service.daemon.scheduler
         latest = None if scheduler is None else scheduler.roster.snapshot
         return latest.term if latest is not None and latest.machines else self._service.backend.term
+
+    def retry(self, job_id: str, owner: str, who: str, why: str) -> Act:
+        """Queue a job that has failed again."""
+        self._check_not_dry()
+        backend = self._service.backend
+        if not isinstance(backend, RunsAgain):
+            raise ActRefused(f"{backend.name}: failed jobs run again by its own tools")
+        act = Act(RETRY, who, why, "queued again", job_id, owner)
+        return self._between_cycles(lambda: self._ask(act, lambda: backend.retry(job_id)))
 
     def drain(self, machine: str, who: str, why: str) -> Act:
         """What runs on the machine goes on, nothing new starts there."""

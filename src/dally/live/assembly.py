@@ -17,6 +17,7 @@ from dally.live.backends.registry import open_backend
 from dally.live.config import Config
 from dally.live.cycle import LATEST, Scheduler
 from dally.live.daemon import Daemon
+from dally.live.failed_jobs import FailedJobs
 from dally.live.forecast.job_forecast import start_text
 from dally.live.forecast.outlook import Outlook
 from dally.live.forecast.whatif.what_ifs import WhatIfs
@@ -66,6 +67,7 @@ class Service:
         self.trends = TrendSampler(self.store, self.daemon, lambda: self.topology)
         self.whatifs = WhatIfs(config, self.daemon, lambda: self.clock, lambda: self.topology)
         self.health = MachineHealth(read_settings(config.health), self.daemon, Acts(self))
+        self.failed_jobs = FailedJobs(config.retries, self.store, self.daemon, Acts(self))
         self._generation = self.backend.generation
         self.daemon.expected_start = lambda job_id: start_text(self.outlook.queue.get(job_id), self.clock)
 

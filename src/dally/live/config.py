@@ -17,6 +17,7 @@ from dally.runs.world import World, WorldConfig
 from dally.toml import TomlFile
 
 USUAL_LISTEN = "127.0.0.1:8642"
+MOST_RETRIES = 100
 READING = ("auto", "always", "never")
 USUAL_CONSENT = {"usual": "priced", "after": "15m"}  # docs/consent.md
 
@@ -66,6 +67,7 @@ class Config:
     partitions: tuple[str, ...] = ()  # of Slurm, to look after; none: all
     kubernetes: dict[str, str] = field(default_factory=dict)  # options of that backend
     backend_settings: dict[str, str] = field(default_factory=dict)  # of one that another distribution brings
+    retries: int = 0  # of a job whose GPU or collective exchange failed; 0: failed jobs are left alone
     health: dict[str, str] = field(default_factory=dict)  # what is done about slow machines: docs/health.md
     setup: Setup = field(default_factory=Setup)
 
@@ -80,6 +82,8 @@ class Config:
         read_settings(self.health)
         if not 0.0 < self.requests_per_s < float("inf"):
             raise InputError(f"requests_per_s: {self.requests_per_s:g}: must be more than 0 and finite")
+        if not 0 <= self.retries <= MOST_RETRIES:
+            raise InputError(f"retries: {self.retries}: must be 0 to {MOST_RETRIES}")
         self.setup.check_costs(lambda name: f"{name}:")
         if self.open_reading not in READING:
             raise InputError(f"open_reading: {self.open_reading!r}: must be one of {', '.join(READING)}")

@@ -37,6 +37,7 @@ from dally.live.store.log_rows import (
 )
 from dally.live.wall_clock import WallClock
 from dally.model import FINISH, NEVER, Job
+from dally.progress.failure import JobFailure
 from dally.report.explanation import BY_ACTION, HOLDS
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class CycleResult:
     problems: list[str] = field(default_factory=list)
     refused: int = 0  # requests that the backend did not take, among those
     failed: str = ""  # why the cycle did not come about, or not to its end
+    failures: dict[str, JobFailure] = field(default_factory=dict)  # jobs that failed, whose logs say why
 
 
 class Scheduler:
@@ -95,6 +97,7 @@ class Scheduler:
         self.state.log = EventLog()  # that they were taken up again is nobody's news
         self._stored = {order.job_id: asdict(order) for order in store.pending_orders()}
         self._due: list[PendingOrder] = []  # to be sent in this cycle
+        self._failures: dict[str, JobFailure] = {}  # of this cycle
         self._learnt_s = clock.now()
 
     def take_note(self, overrides: Overrides | None, entry: dict[str, Any]) -> None:
@@ -147,6 +150,7 @@ class Scheduler:
             seen.apply_holds(self.overrides.of(HOLD))
             self._due = requests_due(self.roster, now, self.clock.speed)
         result.problems += seen.problems
+        self._failures = result.failures
         self._write(result, seen)
         result.log, self._entries = self._entries + result.log, []
         for job_id in seen.ended:
@@ -232,7 +236,10 @@ class Scheduler:
         if job.job_id in seen.ended:
             end = seen.ended[job.job_id]
             if end is not None and end.state == FAILED:
-                reasons = filter(None, (end.reason, self.progress.failure_of(job.job_id)))
+                failure = self.progress.failure_of(job.job_id)
+                if failure is not None:
+                    self._failures[job.job_id] = failure
+                reasons = filter(None, (end.reason, "" if failure is None else failure.described()))
                 observed = replace(observed, reason=": ".join(reasons))
             return ended_row(job, observed, UNKNOWN if end is None else end.state, seen.now)
         where = None if job.allocation is None else placement_of(self.roster.topology, job.allocation)

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from dally.live.backends.base import Backend, HasProgress, ProgressSource
 from dally.live.reconcile.roster import Roster
 from dally.model import FINISHED, MEASURE, NEVER, REPORT, RUNNING, Event, Job
-from dally.progress.failure import failure_in
+from dally.progress.failure import JobFailure, failure_in
 from dally.progress.line_parser import parse_line
 from dally.progress.line_progress import LineProgress
 from dally.progress.log_reader import EVERY_S, LogReader
@@ -212,17 +212,16 @@ class ProgressReader:
         followed.measured_s = worked_s
         return [Event(MEASURE, job, step_s=pace.step_s)]
 
-    def failure_of(self, job_id: str) -> str:
+    def failure_of(self, job_id: str) -> JobFailure | None:
         """Why a job failed, as far as the end of its log says; nobody waits long for that."""
         source = self._sources.get(job_id)
         if source is None or not source.log:
-            return ""
+            return None
         lines: list[str] = []
         reading = threading.Thread(target=_read_end, args=(source, lines), name="dally-failure", daemon=True)
         reading.start()
         reading.join(FAILURE_WITHIN_S)
-        failure = None if reading.is_alive() else failure_in(lines)
-        return "" if failure is None else failure.described()
+        return None if reading.is_alive() else failure_in(lines)
 
     def ended(self, job: Job, now: float) -> None:
         """The job ended: what was estimated at its last place is judged by that."""

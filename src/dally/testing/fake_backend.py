@@ -129,6 +129,13 @@ class FakeBackend(JobByJob):
         if self._known(job_id).state not in base.ENDED:
             self._become(job_id, base.CANCELLED)
 
+    def retry(self, job_id: str) -> None:
+        """Queued at once."""
+        self._answer()
+        if self._known(job_id).state != base.FAILED:
+            raise base.BackendError(f"job {job_id} has not failed")
+        self._become(job_id, base.QUEUED)
+
     def drain(self, machine: str, why: str) -> None:
         """At once."""
         self._answer()

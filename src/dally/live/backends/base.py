@@ -262,6 +262,14 @@ class Drains(Protocol):
 
 
 @runtime_checkable
+class RunsAgain(Protocol):
+    """Runs failed jobs again under their own ids; others leave that to their own tools."""
+
+    def retry(self, job_id: str) -> None:
+        """Queue a job that has failed; a BackendError if it has not, or cannot run again."""
+
+
+@runtime_checkable
 class HasQueues(Protocol):
     """May know of queues and quotas itself; of others an operator's file says them."""
 

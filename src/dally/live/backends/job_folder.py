@@ -83,7 +83,7 @@ class JobFolder:
 
     def expect(self) -> None:
         """A process is about to be started: nothing of an earlier one is left, and there is a ticket for it."""
-        for name in ("pid", "exit"):
+        for name in ("pid", "exit", "progress"):
             (self.path / name).unlink(missing_ok=True)
         (self.path / TICKET).touch()
 

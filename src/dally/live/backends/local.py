@@ -199,6 +199,13 @@ class LocalBackend(JobByJob):
         else:
             self._stop(one, base.CANCELLED)
 
+    def retry(self, job_id: str) -> None:
+        """It is queued as it came."""
+        one = self._find(job_id)
+        if one.job.state != base.FAILED:
+            raise BackendError(f"job {job_id} has not failed: it is {one.job.state}")
+        one.become(base.QUEUED)
+
     def progress_sources(self) -> tuple[ProgressSource, ...]:
         """In the folders of the jobs."""
         return tuple(_source(one) for one in self._jobs.values() if one.job.state == base.RUNNING)

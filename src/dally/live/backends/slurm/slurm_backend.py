@@ -246,6 +246,14 @@ class SlurmBackend(JobByJob):
             self._check_lease()
             self._tools.run("scancel", job_id)
 
+    def retry(self, job_id: str) -> None:
+        """By scontrol: the job is pending and held, as one that was preempted."""
+        state = self._preempter.states([job_id]).get(job_id, "unknown")
+        if FINAL.get(state) != base.FAILED:
+            raise BackendError(f"job {job_id} has not failed: it is {state}")
+        self._check_lease()
+        self._tools.run("scontrol", "requeuehold", job_id)
+
     def drain(self, machine: str, why: str) -> None:
         """By scontrol; `sinfo -R` tells why."""
         self._machine(machine)
