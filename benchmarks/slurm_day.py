@@ -1,7 +1,7 @@
 """A day's mix of jobs on a real Slurm, compressed to minutes: Dally against Slurm's own backfill on the same jobs.
 
 usage: python -m benchmarks.slurm_day [--jobs 600] [--minutes 2.5] [--policy las] [--seed 1] [--slow 1]
-                                   [--only dally|slurm]
+                                   [--only dally|slurm] [--keep FOLDER]
 
 A private cluster on this machine (tests/live/slurm_day_site.py): three partitions, features, two types of GPU, two
 reservations, licences, and limits of QOS and accounts by slurmdbd. One job in five is odd: blocked by limits,
@@ -14,7 +14,9 @@ Needs root and Debian's slurmctld, slurmd, slurm-client, munge, slurmdbd and mar
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,8 +24,8 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -34,7 +36,7 @@ from tests.live.slurm_site import missing_for_a_site
 from tests.live.test_slurm_setup import User
 
 LONGEST_S: Final = 240.0  # after the last arrival every job that can run must have ended
-IDLE_S: Final = 30.0  # a plain job that waits for so long while there is room is starved
+IDLE_S: Final = 30.0  # a plain job that waits for so long while GPUs that it could have stand idle is starved
 USERS_AT_A_TIME: Final = 3
 JOB: Final = """#!/bin/bash
 mark={folder}/{name}.${{SLURM_ARRAY_TASK_ID:-0}}
@@ -63,6 +65,7 @@ class DayOutcome:
     overbooked: list[str] = field(default_factory=list)
     starved: dict[str, float] = field(default_factory=dict)
     longest_idle_s: float = 0.0
+    longest_room_s: float = 0.0  # that a plain job waited while some GPUs were free in every look
     utilization: float = 0.0
     makespan_s: float = 0.0
     restarts: int = 0
@@ -73,13 +76,16 @@ class DayOutcome:
         cells = [
             self.name, len(self.jct_s), f"{fmean(self.jct_s.values()):.1f}", f"{100 * self.utilization:.1f}",
             f"{self.makespan_s:.0f}", self.restarts, *map(len, counted), f"{self.longest_idle_s:.0f}",
+            f"{self.longest_room_s:.0f}",
         ]  # fmt: skip
         return f"| {' | '.join(map(str, cells))} |"
 
 
 HEAD: Final = (
     "| scheduler | jobs ended | mean JCT, s | utilization, % | makespan, s | restarts | refused by sbatch | "
-    "not ended | overbooked | starved | run again | longest with room, s |\n" + "|---" * 12 + "|"
+    "not ended | overbooked | starved | run again | longest beside idle GPUs, s | longest with room, s |\n"
+    + "|---" * 13
+    + "|"
 )
 
 
@@ -181,6 +187,7 @@ class Day:
         outcome.overbooked = recorder.problems
         outcome.starved = {job: idle_s for job, idle_s in recorder.idle_s.items() if idle_s > IDLE_S}
         outcome.longest_idle_s = max(recorder.idle_s.values(), default=0.0)
+        outcome.longest_room_s = max(recorder.room_s.values(), default=0.0)
 
 
 @contextmanager
@@ -218,6 +225,19 @@ def dally_serves(site: SlurmDaySite, folder: Path, policy: str) -> Iterator[None
             run("slurm", "rollback", "--conf", str(site.conf), "--force")
 
 
+def measure(name: str, jobs: Sequence[DayJob], given: argparse.Namespace) -> DayOutcome:
+    """The day under that scheduler."""
+    with tempfile.TemporaryDirectory(prefix="dally-day-") as text, slurm_day_site() as site:
+        folder = Path(text)
+        folder.chmod(0o755)
+        scheduler = dally_serves(site, folder, given.policy) if name == "dally" else nullcontext()
+        with scheduler:
+            outcome = Day(site, folder, jobs, name, given.slow).run()
+        if given.keep is not None:
+            shutil.copytree(folder, given.keep, dirs_exist_ok=True)
+        return outcome
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--jobs", type=int, default=600)
@@ -231,6 +251,9 @@ def main() -> None:
         help="all times are so much longer: less hangs on how fast the machine is",
     )
     parser.add_argument("--only", choices=("dally", "slurm"))
+    parser.add_argument(
+        "--keep", type=Path, help="outcomes, what jobs wrote and the daemon's log go there; an outcome there counts"
+    )
     given = parser.parse_args()
     if missing_for_a_site():
         raise SystemExit(f"not installed: {', '.join(missing_for_a_site())}")
@@ -239,19 +262,15 @@ def main() -> None:
     print(HEAD, flush=True)
     outcomes = []
     for name in ("slurm", "dally"):
-        if given.only not in (None, name):
+        kept = given.keep / f"{name}.json" if given.keep is not None else None
+        if given.only in (None, name):
+            outcomes.append(measure(name, jobs, given))
+            if kept is not None:
+                kept.write_text(json.dumps(asdict(outcomes[-1])))
+        elif kept is not None and kept.exists():
+            outcomes.append(DayOutcome(**json.loads(kept.read_text())))
+        else:
             continue
-        with tempfile.TemporaryDirectory(prefix="dally-day-") as text, slurm_day_site() as site:
-            folder = Path(text)
-            folder.chmod(0o755)
-            if name == "slurm":
-                outcomes.append(Day(site, folder, jobs, name, given.slow).run())
-            else:
-                with dally_serves(site, folder, given.policy):
-                    outcomes.append(Day(site, folder, jobs, name, given.slow).run())
-                keep = os.environ.get("KEEP_LOG")
-                if keep:
-                    Path(keep).write_bytes((folder / "daemon.log").read_bytes())
         print(outcomes[-1].report(), flush=True)
     sys.exit(bool(judge(outcomes)))
 

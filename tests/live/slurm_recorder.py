@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Container
 from typing import Any
 
 from dally.cluster.formats.hostlist import expand_list
@@ -21,8 +22,14 @@ class SlurmRecorder:
     def __init__(self, slurm: SlurmCluster) -> None:
         self.problems: list[str] = []
         self.looks: list[tuple[float, int]] = []  # moments since 1970, and GPUs that jobs have
-        self.idle_s: dict[str, float] = {}  # by job: the longest that it waited while its nodes had room
+        self.room_s: dict[
+            str, float
+        ] = {}  # by job: the longest that it waited while its nodes had room in every look
+        self.idle_s: dict[
+            str, float
+        ] = {}  # and while the very same GPUs stood idle: nothing else had them meanwhile
         self._since_s: dict[str, float] = {}
+        self._free_since_s: dict[tuple[str, int], float] = {}  # by GPU that nothing has
         self._slurm = slurm
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -83,32 +90,45 @@ class SlurmRecorder:
     def _see_waiting(
         self, jobs: list[dict[str, Any]], nodes: list[dict[str, Any]], taken: set[tuple[str, int]]
     ) -> None:
-        """Jobs of `asks`, plain ones that nothing but GPUs keeps: for how long there was room without a break."""
+        """Jobs of `asks`, plain ones that nothing but GPUs keeps: for how long there was room without a break.
+
+        Where many short jobs come and go, some GPUs are free in every look, and others have them a moment later: a
+        job that waits behind those is not starved. One is whose GPUs stand idle.
+        """
         now_s = time.monotonic()
-        room = {}
+        idle_s = {node["name"]: self._idle_s(node, taken, now_s) for node in nodes}
         memory = {node["name"]: node["real_memory"] - (node.get("alloc_memory") or 0) for node in nodes}
         features = {node["name"]: set((node.get("features") or "").split(",")) for node in nodes}
-        for node in nodes:
-            up = node["state"] in ("idle", "mixed", "allocated") and not node.get("state_flags")
-            found = re.search(r"gpu:(?:\w+:)?(\d+)", node.get("gres") or "")
-            gpus = int(found.group(1)) if found else 0
-            free = gpus - sum(name == node["name"] for name, _ in taken)
-            few_cpus = (node.get("alloc_cpus") or 0) > node["cpus"] - 8
-            room[node["name"]] = free if up and not few_cpus else 0
         waiting = {str(row["job_id"]): row for row in jobs if row["job_state"] == "PENDING"}
         for job_id, (count, each) in list(self.asks.items()):
             row = waiting.get(job_id)
-            fits = row is not None and count <= sum(
-                room.get(name, 0) >= each
+            rooms_s: list[float] = [] if row is None else sorted(
+                idle_s[name][each - 1]
+                for name in _allowed(row, idle_s)
+                if len(idle_s[name]) >= each
                 and memory[name] >= (row.get("memory_per_node") or 0)
                 and _has_features(row.get("features") or "", features[name])
-                for name in _allowed(row, room)
-            )
-            if not fits:
+            )  # fmt: skip
+            if len(rooms_s) < count:
                 self._since_s.pop(job_id, None)
                 continue
-            since_s = self._since_s.setdefault(job_id, now_s)
-            self.idle_s[job_id] = max(self.idle_s.get(job_id, 0.0), now_s - since_s)
+            waited_s = now_s - self._since_s.setdefault(job_id, now_s)
+            self.room_s[job_id] = max(self.room_s.get(job_id, 0.0), waited_s)
+            self.idle_s[job_id] = max(self.idle_s.get(job_id, 0.0), min(waited_s, rooms_s[-count]))
+
+    def _idle_s(self, node: dict[str, Any], taken: set[tuple[str, int]], now_s: float) -> list[float]:
+        """For how long each free GPU of the node has been free, the longest first; none where no job may start."""
+        up = node["state"] in ("idle", "mixed", "allocated") and not node.get("state_flags")
+        found = re.search(r"gpu:(?:\w+:)?(\d+)", node.get("gres") or "")
+        result = []
+        for number in range(int(found.group(1)) if found else 0):
+            gpu = (node["name"], number)
+            if gpu in taken or not up:
+                self._free_since_s.pop(gpu, None)
+            else:
+                result.append(now_s - self._free_since_s.setdefault(gpu, now_s))
+        few_cpus = (node.get("alloc_cpus") or 0) > node["cpus"] - 8
+        return [] if few_cpus else sorted(result, reverse=True)
 
 
 NODES = {
@@ -118,7 +138,7 @@ NODES = {
 }  # less the reserved ones
 
 
-def _allowed(row: dict[str, Any], room: dict[str, int]) -> list[str]:
+def _allowed(row: dict[str, Any], room: Container[str]) -> list[str]:
     """Nodes of its first partition that it does not exclude and that are nobody else's."""
     names = [f"n{number:02d}" for number in NODES[row["partition"].split(",")[0]]]
     excluded = set(expand_list(row["excluded_nodes"])) if row.get("excluded_nodes") else set()
