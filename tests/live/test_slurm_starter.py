@@ -10,7 +10,7 @@ import pytest
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, StartOrder
-from dally.live.backends.slurm import SlurmBackend
+from dally.live.backends.slurm import SlurmBackend, background_reader
 from dally.live.backends.slurm import preempter as preempter_module
 from dally.live.backends.slurm import starter as starter_module
 from dally.live.backends.slurm.preempter import Preempter
@@ -151,7 +151,7 @@ def test_a_comment_of_an_array_does_not_reach_the_task_that_starts(backend: Slur
 
 def test_a_hanging_scontrol_does_not_make_the_rest_stale(backend: SlurmBackend, tools: SlowTools) -> None:
     """Jobs and nodes come from squeue and sinfo; reservations and licences are those of before."""
-    backend._limits.due_s = 0.0
+    backend._limits.look_soon()
     tools.failing["-o"] = NoAnswerError("scontrol did not answer within 10 s")
     tools.jobs[1] |= {"job_state": "RUNNING", "nodes": "a", "gres_detail": ["gpu:4(IDX:0-3)"]}
     observed = backend.snapshot()
@@ -159,7 +159,31 @@ def test_a_hanging_scontrol_does_not_make_the_rest_stale(backend: SlurmBackend, 
     assert observed.problems == (
         "reservations, licences and limits of partitions: scontrol did not answer within 10 s",
     )
-    assert backend.snapshot().problems == ()
+    backend._limits.look_soon()
+    until(lambda: backend.snapshot().problems == ())
+
+
+def test_no_snapshot_waits_for_a_hanging_scontrol(
+    backend: SlurmBackend, tools: SlowTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    returns, whole = threading.Event(), tools.run
+    shown = "PartitionName=gpu State=UP"
+
+    def hanging(*parts: str, **options: Any) -> str:
+        if parts[:2] == ("scontrol", "-o"):
+            assert returns.wait(60)
+            return shown if parts[-1] == "partition" else ""
+        return whole(*parts, **options)
+
+    tools.run = hanging  # type: ignore[method-assign]
+    monkeypatch.setattr(background_reader, "WITHIN_S", 0.0)
+    backend._limits.look_soon()
+    backend._shown_switches.look_soon()
+    tools.jobs[1] |= {"job_state": "RUNNING", "nodes": "a", "gres_detail": ["gpu:4(IDX:0-3)"]}
+    assert states(backend)[0] == base.RUNNING
+    assert backend._limits.partitions() == ""
+    returns.set()
+    until(lambda: backend.snapshot() is not None and backend._limits.partitions() == shown)
 
 
 def test_half_of_an_answer_ends_no_later_start(backend: SlurmBackend, tools: SlowTools) -> None:
@@ -242,4 +266,6 @@ def test_a_job_that_slurm_refuses_to_requeue_does_not_stay_paused(refusals: int,
     assert preempter.wait_idle(30.0)
     assert tools.state == state
     assert "preempt of job 1: Job violates a rule" in preempter.take_failures()
+    refused = state == "RUNNING"  # the table gives up on it in the end: others are not promised its GPUs for ever
+    assert preempter.refusal("1") == ("preempt of job 1: Job violates a rule" if refused else "")
     preempter.close()

@@ -23,9 +23,11 @@ from dally.live.backends.slurm.tools import Tools
 PAUSED_WITHIN_S: Final = 1.0  # SIGSTOP reaches a job, and an earlier end reaches slurmctld
 TERMINATED_WITHIN_S: Final = 0.4  # SIGTERM reaches a paused job
 AGAIN_AFTER_S: Final = 2.0  # with jobs that were paused and could not be requeued
+REFUSED_S: Final = 15.0  # so long a failure answers for the next order, and the job is left in peace
 ATTEMPTS: Final = 5  # answered by Slurm, before such a job goes on
 CLOSED_WITHIN_S: Final = 30.0
 ID_WIDTH: Final = 30  # of squeue's column
+FAILED, ALL_FAILED = "preempt of job ", "preempt of jobs "  # how lines about failures begin
 REQUEUE: Final = ("scontrol", "requeuehold", "Incomplete")  # not what completes in this very moment
 RUNS: Final = frozenset(("RUNNING", "SUSPENDED", PAUSED))
 # A script that is told to stop ends in one of these. Another end is its user's, or Slurm's own: it counts.
@@ -45,6 +47,7 @@ class Preempter(OrderWorker[list[str]]):
         self._in_flight: set[str] = set()
         self._paused: dict[str, int] = {}  # jobs that may be paused, and how often Slurm refused to requeue each
         self._failed: list[str] = []
+        self._refusals: dict[str, tuple[str, float]] = {}  # why a job did not stop a moment ago, and when
 
     def add(self, jobs: Iterable[str]) -> None:
         """To be stopped soon."""
@@ -54,6 +57,12 @@ class Preempter(OrderWorker[list[str]]):
             self._in_flight.update(new)
             if new:
                 self._wake()
+
+    def refusal(self, job_id: str) -> str:
+        """Why the job could not be stopped a moment ago; empty: it was not tried, or stopped."""
+        with self._changed:
+            why, at_s = self._refusals.get(job_id, ("", 0.0))
+            return why if time.monotonic() - at_s < REFUSED_S else ""
 
     def in_flight(self) -> frozenset[str]:
         """Jobs that are being stopped."""
@@ -88,7 +97,7 @@ class Preempter(OrderWorker[list[str]]):
             self._changed.notify_all()
 
     def _give_up(self, batch: list[str], error: Exception) -> None:
-        self._settle(batch, [f"preempt of jobs {','.join(batch)}: {error}"])
+        self._settle(batch, [f"{ALL_FAILED}{','.join(batch)}: {error}"])
 
     def _settle(self, batch: Sequence[str], failed: Sequence[str]) -> None:
         """Jobs that may still be paused stay in flight, for another attempt soon."""
@@ -97,8 +106,18 @@ class Preempter(OrderWorker[list[str]]):
             self._paused.pop(job_id, None)
         self._in_flight.difference_update(set(batch).difference(again))
         self._failed += failed
+        self._note_refusals(batch, failed)
         if again and not self._changed.wait_for(lambda: self._closed, AGAIN_AFTER_S):
             self._due += again
+
+    def _note_refusals(self, batch: Sequence[str], failed: Sequence[str]) -> None:
+        now_s = time.monotonic()
+        for job_id in batch:
+            why = next((line for line in failed if line.startswith((f"{FAILED}{job_id}: ", f"{ALL_FAILED}"))), "")
+            self._refusals.pop(job_id, None)
+            if why:
+                self._refusals[job_id] = why, now_s
+        self._refusals = {job: one for job, one in self._refusals.items() if now_s - one[1] < REFUSED_S}
 
     def _look_at_paused(self) -> None:
         """Which are paused still; one that Slurm refuses to requeue again and again goes on."""
@@ -110,6 +129,10 @@ class Preempter(OrderWorker[list[str]]):
 
     def stop(self, jobs: Sequence[str]) -> list[str]:
         """Pause, look, terminate, look again, requeue and hold; what failed, a line each."""
+        try:
+            self._check_term()
+        except BackendError as error:
+            return [f"{ALL_FAILED}{','.join(jobs)}: {error}"]
         for job_id in jobs:
             self._drop(job_id)
         states = self.states(jobs)
@@ -172,6 +195,6 @@ def all_or_each(tools: Tools, command: Sequence[str], jobs: Sequence[str]) -> li
         tools.run(*command, *names)
     except BackendError as error:
         if len(jobs) == 1:
-            return [f"preempt of job {jobs[0]}: {error}"]
+            return [f"{FAILED}{jobs[0]}: {error}"]
         return [why for job_id in jobs for why in all_or_each(tools, command, [job_id])]
     return []

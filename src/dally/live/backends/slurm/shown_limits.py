@@ -11,12 +11,12 @@ from typing import Final
 
 from dally.cluster.formats.hostlist import expand_list
 from dally.live.backends.base import ObservedJob, ObservedReservation
-from dally.live.backends.slurm.tools import NoAnswerError, Tools
+from dally.live.backends.slurm.background_reader import BackgroundReader
+from dally.live.backends.slurm.tools import Tools
 
 LEASE: Final = "dally_lease_"  # how our own reservations begin: see lease.py
 SHOW: Final = ("scontrol", "-o", "show")
-EVERY_S: Final = 10.0  # they are looked at,
-AGAIN_S: Final = 30.0  # and after a look in vain
+EVERY_S: Final = 10.0  # they are looked at
 NEAR_S: Final = 300.0  # so far may the clocks differ
 _FIELD = re.compile(r"(?<!\S)(\w+)=(\S*)")
 
@@ -25,24 +25,21 @@ class ShownLimits:
     """Looks at them now and then; the last known ones count while scontrol hangs."""
 
     def __init__(self) -> None:
-        self._shown: tuple[str, str, str] | None = None  # reservations, licences, partitions
-        self.due_s = 0.0
+        self._reader: BackgroundReader[tuple[str, str, str]] = BackgroundReader(EVERY_S)
+
+    @property
+    def _shown(self) -> tuple[str, str, str] | None:
+        return self._reader.known
 
     def look(self, tools: Tools, problems: list[str]) -> None:
         """If it is time."""
-        if time.monotonic() < self.due_s:
-            return
-        try:
-            self._shown = (
-                tools.run(*SHOW, "reservation", utc=True), tools.run(*SHOW, "licenses"),
-                tools.run(*SHOW, "partition"),
-            )  # fmt: skip
-            self.due_s = time.monotonic() + EVERY_S
-        except NoAnswerError as error:
-            if self._shown is None:
-                raise
-            self.due_s = time.monotonic() + AGAIN_S
-            problems.append(f"reservations, licences and limits of partitions: {error}")
+        self._reader.latest(lambda: _read(tools))
+        if self._reader.problem:
+            problems.append(f"reservations, licences and limits of partitions: {self._reader.problem}")
+
+    def look_soon(self) -> None:
+        """With the next snapshot."""
+        self._reader.due_s = 0.0
 
     def reservations(self, machines: frozenset[str]) -> tuple[ObservedReservation, ...]:
         """Of these machines, without our own."""
@@ -64,6 +61,15 @@ class ShownLimits:
     def partitions(self) -> str:
         """All that is shown of them."""
         return self._shown[2] if self._shown is not None else ""
+
+
+def _read(tools: Tools) -> tuple[str, str, str]:
+    """Reservations, licences and partitions, as they are shown."""
+    return (
+        tools.run(*SHOW, "reservation", utc=True),
+        tools.run(*SHOW, "licenses"),
+        tools.run(*SHOW, "partition"),
+    )
 
 
 def lines_of(text: str) -> list[dict[str, str]]:

@@ -11,9 +11,33 @@ from dally.cluster.formats.switch_tree import Switch, hang
 from dally.cluster.partitions import Partition
 from dally.cluster.topology import Machine, Topology
 from dally.live.backends.base import BackendError, ObservedMachine
+from dally.live.backends.slurm.background_reader import BackgroundReader
+from dally.live.backends.slurm.tools import Tools
 
 SOURCE = Path("scontrol show topology")
+SWITCHES_EVERY_S = 60.0  # they are looked at: cables are not moved every second
 NO_GPUS = "no node of these partitions has GPUs (Gres=gpu:N)"
+
+
+class ShownSwitches:
+    """The switches as Slurm shows them, now and then; the last known ones count while scontrol hangs."""
+
+    def __init__(self) -> None:
+        self._reader: BackgroundReader[str] = BackgroundReader(SWITCHES_EVERY_S)
+
+    def latest(self, tools: Tools) -> str:
+        """All of them, as text."""
+        return self._reader.latest(lambda: self._read(tools))
+
+    def _read(self, tools: Tools) -> str:
+        try:
+            return tools.run("scontrol", "-o", "show", "topology")
+        except BackendError:  # no topology plugin; where there is one, it may not have answered this time
+            return self._reader.known or ""
+
+    def look_soon(self) -> None:
+        """When they are next asked for."""
+        self._reader.due_s = 0.0
 
 
 def topology_of(

@@ -54,7 +54,7 @@ from dally.live.backends.slurm.partition_choice import job_defaults
 from dally.live.backends.slurm.preempter import Preempter, finish_paused
 from dally.live.backends.slurm.rollback import Rollback
 from dally.live.backends.slurm.shown_limits import ShownLimits
-from dally.live.backends.slurm.shown_topology import NO_GPUS, topology_of
+from dally.live.backends.slurm.shown_topology import NO_GPUS, ShownSwitches, topology_of
 from dally.live.backends.slurm.starter import Starter, StartRequest
 from dally.live.backends.slurm.submit_arguments import sbatch_arguments, script_of
 from dally.live.backends.slurm.survey import Survey, survey
@@ -62,12 +62,14 @@ from dally.live.backends.slurm.tools import Tools
 from dally.live.backends.stated_facts import NOTHING_STATED, read_facts
 
 POLL_S = 1.0
+BUSY_POLL_S = 0.2  # while jobs come and go: GPUs stand idle until an end is noticed
+BUSY_S = 10.0  # after the latest change
+LOOK_SHARE = 0.2  # of the time at most goes into such looks
 IDENTITY = r"^(?:ClusterName|SlurmctldHost\S*|SlurmctldPort)\s*=\s*(.*)$"
 RESUMED_WITHIN_S = 3.0
 PAUSE_S = 0.2
 SUBMITTED = {"read": "1"}  # note of a job that we submit: all that is stated of it is in its comment
 READERS = 4  # scripts read at a time
-SWITCHES_EVERY_S = 60.0  # they are looked at: cables are not moved every second
 QUIET_S = 300.0  # without a snapshot: the daemon no longer schedules, and its lease may expire
 ONE_ORDER_WITHIN_S = 60.0
 
@@ -95,8 +97,8 @@ class SlurmBackend(JobByJob):
         self._reader = JobReader(self._partitions, 1, simulate_hold)
         self._generation = 0
         self._shape: frozenset[tuple[object, ...]] = frozenset()  # of the cluster, as of the latest snapshot
-        self._switches = ""  # as Slurm shows them
-        self._switches_due_s = 0.0  # when they are looked at again, by the monotonic clock
+        self._switches = ""  # as of the latest snapshot
+        self._shown_switches = ShownSwitches()
         self._limits = ShownLimits()
         self._counts_memory: bool | None = None  # whether Slurm counts memory; None: not known yet
         self._records: dict[str, JobRecord] = {}
@@ -105,6 +107,7 @@ class SlurmBackend(JobByJob):
         self._snapshot_s = time.monotonic()  # at the latest snapshot
         self._facts: dict[tuple[str, str], tuple[JobSpec, list[str]]] = {}  # and problems, by job and comment
         self._print = ""
+        self._changed_s = -BUSY_S  # when that was last another
         self._lease: Lease | None = None
         self._starter = Starter(self._tools, self._check_lease)
         self._preempter = Preempter(self._tools, self._check_lease, self._starter.drop)
@@ -124,7 +127,7 @@ class SlurmBackend(JobByJob):
 
     def topology(self) -> Topology:
         """From `scontrol show topology` and the nodes' Gres."""
-        self._switches_due_s = 0.0
+        self._shown_switches.look_soon()
         machines = self._cluster()
         try:
             return topology_of(self._switches, machines, self._reader.partitions.members)
@@ -180,8 +183,6 @@ class SlurmBackend(JobByJob):
     def start(self, orders: Sequence[StartOrder], term: int) -> list[str]:
         """Checked against the latest snapshot here, and carried out beside the cycles."""
         self.check_term(term)
-        if orders:
-            self._check_lease()
         answers, requests = [], []
         promised = self._starter.in_flight()
         for order in orders:
@@ -226,9 +227,8 @@ class SlurmBackend(JobByJob):
     def preempt(self, jobs: Sequence[str], term: int) -> list[str]:
         """SIGTERM reaches the script, which has KillWait seconds; the job is then pending and held."""
         self.check_term(term)
-        if jobs:
-            self._check_lease()
-        result = base.answers(self._check_known, jobs)
+        known = zip(jobs, base.answers(self._check_known, jobs), strict=True)
+        result = [why or self._preempter.refusal(job_id) for job_id, why in known]
         self._preempter.add(job_id for job_id, why in zip(jobs, result, strict=True) if not why)
         return result
 
@@ -282,21 +282,24 @@ class SlurmBackend(JobByJob):
         return job_id
 
     def wait(self, timeout_s: float) -> None:
-        """Until another job or node has another state, looked at once a second."""
+        """Until another job or node has another state: looked at more often where that was so a moment ago."""
         until_s = time.monotonic() + timeout_s
         while True:
+            began_s = time.monotonic()
             try:
                 result = self._tools.run("squeue", "-h", "-a", "-t", "all", "-o", "%i %T %Q")
                 result += self._tools.run("sinfo", "-h", "-N", "-o", "%N %T")
             except BackendError:
                 result = self._print
+            now_s = time.monotonic()
             if result != self._print:
-                self._print = result
+                self._print, self._changed_s = result, now_s
                 return
-            left_s = until_s - time.monotonic()
-            if left_s <= 0.0:
+            if now_s >= until_s:
                 return
-            time.sleep(min(POLL_S, left_s))
+            busy_s = max(BUSY_POLL_S, (now_s - began_s) / LOOK_SHARE)
+            pause_s = min(POLL_S, busy_s) if now_s - self._changed_s < BUSY_S else POLL_S
+            time.sleep(min(pause_s, until_s - now_s))
 
     def publish(self, publication: Publication) -> None:
         """Users see why their jobs wait by `squeue -O AdminComment`; written when no start is due."""
@@ -427,19 +430,10 @@ class SlurmBackend(JobByJob):
         if not machines:
             raise BackendError(NO_GPUS)
         shape = cluster_shape(machines, self._reader.partitions.members)
-        switches = self._shown_switches()
+        switches = self._shown_switches.latest(self._tools)
         self._generation += bool(self._shape) and (shape != self._shape or switches != self._switches)
         self._shape, self._switches = shape, switches
         return machines
-
-    def _shown_switches(self) -> str:
-        if time.monotonic() < self._switches_due_s:
-            return self._switches
-        self._switches_due_s = time.monotonic() + SWITCHES_EVERY_S
-        try:
-            return self._tools.run("scontrol", "-o", "show", "topology")
-        except BackendError:
-            return self._switches  # no topology plugin; where there is one, it may not have answered this time
 
     def _machine(self, name: str) -> ObservedMachine:
         """As it is now: a name of Slurm's may also stand for several nodes."""
