@@ -1,11 +1,13 @@
 """A daemon for benchmarks of faults: it dies in each transition of the table, and its clock can jump.
 
-usage: python -m benchmarks.faulty_daemon FOLDER CONF HOST [slurm|kubernetes]
+usage: python -m benchmarks.faulty_daemon FOLDER CONF HOST [slurm|kubernetes] [forks]
 
 CONF is a slurm.conf, or a kubeconfig whose context `dally` is the daemon's.
 
 FOLDER/killed has the transitions in which a daemon died before, and FOLDER/clock the seconds by which the clock is
-wrong.
+wrong. FOLDER/acts has what an operator asks for: an empty file hold-JOB or release-JOB each. Where there is
+FOLDER/impatient, a start or a stop is given up after 6 s instead of 120. With `forks`, a daemon that died is
+followed by another at once, without reading the library anew: signals are then for the group of processes.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ import random
 import signal
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Final
 
 from dally.live import lock
+from dally.live.acts import ActRefused, Acts, Busy
 from dally.live.assembly import Service
 from dally.live.backends.base import Backend
 from dally.live.backends.kubernetes import KubeOptions, KubernetesBackend
@@ -27,7 +31,7 @@ from dally.live.backends.slurm import SlurmBackend, lease
 from dally.live.config import Config, Setup
 from dally.live.cycle import CycleResult, Scheduler
 from dally.live.logs import prepare
-from dally.live.reconcile import transitions
+from dally.live.reconcile import orders, reconciler, transitions
 from dally.live.reconcile.reconciler import JobCase
 
 MOMENTS: Final = ("before", "after")  # the orders of the cycle are sent; some of them are under way then
@@ -89,9 +93,42 @@ def wrong_clock(path: Path) -> None:
     time.time = now
 
 
+def impatient() -> None:
+    """What takes minutes takes seconds."""
+    reconciler.START_WITHIN_S, reconciler.RETRY_S = 6.0, 2.0  # type: ignore[misc]
+    orders.SEND_AGAIN_S = 2.0  # type: ignore[misc]
+
+
+def carry_out_acts(folder: Path, service: Service) -> None:
+    """What operators ask for, as `dally hold` and `dally release` do it."""
+    acts = Acts(service)
+    verbs = {"hold": acts.hold, "release": acts.release}
+    while folder.exists():
+        for path in sorted(folder.iterdir()):
+            what, _, job_id = path.name.partition("-")
+            try:
+                verbs[what](job_id, "operator", "")
+            except Busy:
+                continue
+            except ActRefused:
+                pass
+            path.unlink(missing_ok=True)
+        time.sleep(0.1)
+
+
+def fork_again() -> None:
+    """Returns in a child; a child that was killed is followed by another."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is for the child
+    while (child := os.fork()) > 0:
+        if not os.WIFSIGNALED(os.waitpid(child, 0)[1]):
+            sys.exit()
+
+
 def main() -> None:
     folder, conf, host = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     name = sys.argv[4] if len(sys.argv) > 4 else "slurm"
+    if sys.argv[5:] == ["forks"]:
+        fork_again()
     wrong_clock(folder / "clock")
     socket.gethostname = lambda: host
     own = folder / host
@@ -100,12 +137,15 @@ def main() -> None:
     prepare(as_json=True)
     DeathWatch(folder / "killed")
     setup = Setup(POLICY, {"share": "0.1"}, restart_per_gpu_s=0.0)
-    backend: Backend = SlurmBackend(conf=conf)
+    if (folder / "impatient").exists():
+        impatient()
+    backend: Backend = SlurmBackend(partitions=("gpu",) if name == "slurm" else (), conf=conf)
     if name == "kubernetes":
         setup.preempt["usual"] = "yes"
         setup.settings["share"] = "0.02"  # its passes are many, and a gang begins anew each time
         backend = KubernetesBackend(KubeOptions(kubeconfig=conf, context="dally"))
     service = Service(Config(folder=own, backend=name, setup=setup), backend)
+    threading.Thread(target=carry_out_acts, args=(folder / "acts", service), daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: service.daemon.stop())
     service.daemon.run()
     service.close()

@@ -20,7 +20,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,7 @@ HALF: Final = """#!/bin/sh
 if [ -e {folder}/half ]; then {tool} "$@" > {folder}/half.$$; head -c $(($(stat -c %s {folder}/half.$$) / 2)) \
 {folder}/half.$$; rm {folder}/half.$$; exit 0; fi
 if [ -e {folder}/hang ]; then sleep 15; fi
+if [ {name} = scontrol ] && [ -e {folder}/refuse ]; then echo "Unable to contact slurm controller" >&2; exit 1; fi
 exec {tool} "$@"
 """
 
@@ -43,13 +45,13 @@ exec {tool} "$@"
 class FaultyCluster:
     """The cluster, its two daemons, and what can be done to them."""
 
-    def __init__(self, slurm: SlurmCluster, folder: Path, seed: int) -> None:
-        self._slurm, self._folder = slurm, folder
+    def __init__(self, slurm: SlurmCluster, folder: Path, seed: int, hosts: Sequence[str] = HOSTS) -> None:
+        self._slurm, self._folder, self._hosts = slurm, folder, hosts
         self._chance = random.Random(seed)
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self.counts: Counter[str] = Counter()
         self._write_tools()
-        for host in HOSTS:
+        for host in hosts:
             (folder / host).mkdir(mode=0o700)
         self.faults: tuple[Callable[[], None], ...] = (
             self.kill_controller, self.half_output, self.clock_ahead, self.requeue, self.sleep_over_the_lease,
@@ -60,17 +62,16 @@ class FaultyCluster:
         (self._folder / "tools").mkdir()
         for name in ("squeue", "sinfo", "scontrol"):
             tool = self._folder / "tools" / name
-            tool.write_text(HALF.format(folder=self._folder, tool=shutil.which(name)))
+            tool.write_text(HALF.format(folder=self._folder, tool=shutil.which(name), name=name))
             tool.chmod(0o755)
 
     def keep_alive(self) -> None:
         """Start daemons that have died, as systemd would."""
         path = f"{self._folder}/tools:{os.environ['PATH']}"
-        for host in HOSTS:
+        for host in self._hosts:
             daemon = self._daemons.get(host)
             if daemon is not None and daemon.poll() is None:
                 continue
-            self.counts["daemon killed" if daemon is not None else "daemon started"] += 1
             words = (
                 sys.executable,
                 "-m",
@@ -78,21 +79,31 @@ class FaultyCluster:
                 str(self._folder),
                 str(self._slurm.conf),
                 host,
+                "slurm",
+                "forks",
             )
             with (self._folder / f"{host}.log").open("ab") as log:
                 self._daemons[host] = subprocess.Popen(
-                    words, stdout=log, stderr=log, env={**os.environ, "PATH": path}
+                    words, stdout=log, stderr=log, env={**os.environ, "PATH": path}, start_new_session=True
                 )
 
+    def signal(self, number: int) -> None:
+        """To all daemons."""
+        for host in self._daemons:
+            self._signal(host, number)
+
+    def _signal(self, host: str, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._daemons[host].pid, number)
+
     def stop(self) -> None:
-        """Both daemons."""
-        for daemon in self._daemons.values():
-            daemon.send_signal(signal.SIGTERM)
+        """All daemons."""
+        self.signal(signal.SIGTERM)
         for daemon in self._daemons.values():
             try:
                 daemon.wait(40)
             except subprocess.TimeoutExpired:
-                daemon.kill()
+                self.signal(signal.SIGKILL)
                 daemon.wait()
 
     def kill_controller(self) -> None:
@@ -132,18 +143,21 @@ class FaultyCluster:
     def sleep_over_the_lease(self) -> None:
         """The daemon that leads, so that the other one takes over; then it wakes up with its old decisions."""
         host = self._leader()
-        self._daemons[host].send_signal(signal.SIGSTOP)
+        self._signal(host, signal.SIGSTOP)
         time.sleep(12.0)
-        self._daemons[host].send_signal(signal.SIGCONT)
+        self._signal(host, signal.SIGCONT)
 
     def _leader(self) -> str:
         """The host that wrote last: the other one waits."""
-        return max(HOSTS, key=lambda host: max((one.stat().st_mtime for one in (self._folder / host).glob("*.db*")),
-                                               default=0.0))  # fmt: skip
+        return max(self._hosts, key=self._written_s)
+
+    def _written_s(self, host: str) -> float:
+        """When its store was last written."""
+        return max((one.stat().st_mtime for one in (self._folder / host).glob("*.db*")), default=0.0)
 
     def lose_store(self) -> None:
         host = self._leader()
-        self._daemons[host].kill()
+        self._signal(host, signal.SIGKILL)
         self._daemons[host].wait()
         for path in (self._folder / host).glob("*.db*"):
             path.unlink()
@@ -207,6 +221,7 @@ def main() -> None:
                 shutil.copy(folder / f"{host}.log", f"{os.environ['KEEP_LOG']}.{host}")
     rows = {line.split()[0] for line in killed}
     print(", ".join(f"{name} {count}" for name, count in cluster.counts.items()))
+    print(f"{len(killed)} deaths")
     print(f"killed in {len(rows)} of {sum(map(len, TABLES.values()))} transitions: {' '.join(sorted(rows))}")
     print(result.report())
     lost = [job for job, lines in result.lines.items() if "end" not in lines]
