@@ -130,9 +130,10 @@ def main() -> None:
     if sys.argv[5:] == ["forks"]:
         fork_again()
     wrong_clock(folder / "clock")
-    socket.gethostname = lambda: host
     own = folder / host
-    lock._places = lambda: [own / "run"]
+    if name == "kubernetes":  # under Slurm it has a host of its own: own_host.py
+        socket.gethostname = lambda: host
+        lock._places = lambda: [own / "run"]
     lease.EXPIRES_S, lease.RENEW_EVERY_S, lease.POLL_S = 8.0, 2.0, 0.5  # type: ignore[misc]
     prepare(as_json=True)
     DeathWatch(folder / "killed")

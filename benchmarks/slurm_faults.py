@@ -2,11 +2,12 @@
 
 usage: python -m benchmarks.slurm_faults [--jobs 300] [--seconds 240] [--seed 1]
 
-Two daemons of two hosts (state, locks and host names of their own; the lease in Slurm is what they share) schedule
-one private cluster under a policy that moves running jobs all the time. Each is killed in every transition of the
-table (docs/reconcile.md) that occurs, before its orders are sent and while they are carried out. Meanwhile
-slurmctld and slurmd are killed, tools print half of their output or hang, clocks jump, a store is deleted, the
-daemon that leads sleeps for longer than its lease, and users hold, release and requeue jobs.
+Two daemons on two hosts (host name, /run and network of their own by namespaces; the lease in Slurm is what they
+share) schedule one private cluster under a policy that moves running jobs all the time. Each is killed in every
+transition of the table (docs/reconcile.md) that occurs, before its orders are sent and while they are carried out;
+benchmarks/slurm_transitions.py has all of them occur. Meanwhile slurmctld and slurmd are killed, tools print half
+of their output or hang, clocks jump, a store is deleted, the host that leads sleeps or loses its network for longer
+than its lease lasts, and users hold, release and requeue jobs. Needs root.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from typing import Final
 from tests.live.slurm_cluster import SlurmCluster, need_slurm, slurm_cluster
 
 from benchmarks.command_line import options
+from benchmarks.own_host import COMMAND as OWN_HOST
+from benchmarks.own_host import uplink
 from benchmarks.slurm_short import GPUS, MACHINES, ShortJobs, submit
 from dally.live.reconcile.transitions import TABLES
 
@@ -51,11 +54,12 @@ class FaultyCluster:
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self.counts: Counter[str] = Counter()
         self._write_tools()
+        self._uplinks = {host: uplink(folder / f"{host}.net", slurm.controller_port) for host in hosts}
         for host in hosts:
             (folder / host).mkdir(mode=0o700)
         self.faults: tuple[Callable[[], None], ...] = (
             self.kill_controller, self.half_output, self.clock_ahead, self.requeue, self.sleep_over_the_lease,
-            self.kill_node, self.clock_behind, self.hang, self.hold, self.lose_store,
+            self.kill_node, self.clock_behind, self.cut_network, self.hang, self.hold, self.lose_store,
         )  # fmt: skip
 
     def _write_tools(self) -> None:
@@ -72,19 +76,15 @@ class FaultyCluster:
             daemon = self._daemons.get(host)
             if daemon is not None and daemon.poll() is None:
                 continue
-            words = (
-                sys.executable,
-                "-m",
-                "benchmarks.faulty_daemon",
-                str(self._folder),
-                str(self._slurm.conf),
-                host,
-                "slurm",
-                "forks",
-            )
+            command = (*OWN_HOST, str(self._folder / f"{host}.net"), str(self._slurm.controller_port), host)
+            words = (sys.executable, "-m", "benchmarks.faulty_daemon", str(self._folder), str(self._slurm.conf))
             with (self._folder / f"{host}.log").open("ab") as log:
                 self._daemons[host] = subprocess.Popen(
-                    words, stdout=log, stderr=log, env={**os.environ, "PATH": path}, start_new_session=True
+                    (*command, *words, host, "slurm", "forks"),
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                    env={**os.environ, "PATH": path},
                 )
 
     def signal(self, number: int) -> None:
@@ -105,6 +105,8 @@ class FaultyCluster:
             except subprocess.TimeoutExpired:
                 self.signal(signal.SIGKILL)
                 daemon.wait()
+        for link in self._uplinks.values():
+            link.close()
 
     def kill_controller(self) -> None:
         self._slurm.stop_one("slurmctld", signal.SIGKILL)
@@ -146,6 +148,13 @@ class FaultyCluster:
         self._signal(host, signal.SIGSTOP)
         time.sleep(12.0)
         self._signal(host, signal.SIGCONT)
+
+    def cut_network(self) -> None:
+        """Of the host that leads, for longer than its lease: its daemon goes on with what it knew."""
+        link = self._uplinks[self._leader()]
+        link.cut(True)
+        time.sleep(12.0)
+        link.cut(False)
 
     def _leader(self) -> str:
         """The host that wrote last: the other one waits."""

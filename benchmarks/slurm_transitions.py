@@ -120,11 +120,7 @@ def provoke(provocations: Provocations, jobs: Jobs, folder: Path, minutes: float
             name = names[0]  # it takes more than a minute
         number += 1
         provocations.one(name)
-        print(
-            f"{name}: {len(rows)} rows are due, among them {' '.join(sorted(rows)[:4])}",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(f"{name}: {len(deaths(folder))} deaths, {len(rows)} rows are due", file=sys.stderr, flush=True)
 
 
 def run(slurm: SlurmCluster, folder: Path, minutes: float, seed: int, only: str) -> tuple[ShortJobs, list[str]]:

@@ -105,6 +105,11 @@ class SlurmCluster:
     def start_accounting(self) -> None:
         """What must run before slurmctld."""
 
+    @property
+    def controller_port(self) -> int:
+        """Where slurmctld listens."""
+        return self._port
+
     def port_above(self, number: int) -> int:
         """A port of this cluster that no node listens on: 1 or 2."""
         return self._port + len(self.nodes) + number

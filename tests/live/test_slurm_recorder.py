@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from tests.live import slurm_recorder
 from tests.live.slurm_recorder import SlurmRecorder
 
 STEPS = 40  # looks, a second apart
@@ -36,7 +36,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch, asks: tuple[int, int], taken: list
     recorder.stop()
     recorder.asks["1"] = asks
     for second, gpus in enumerate(taken):
-        monkeypatch.setattr(slurm_recorder.time, "monotonic", lambda second=second: float(second))
+        monkeypatch.setattr(time, "monotonic", lambda second=second: float(second))
         recorder._see_waiting([waiting(1)], [node("n01"), node("n02")], gpus)
     return recorder
 
