@@ -28,6 +28,8 @@ SILENT_S: Final = (4.0, 12.0)
 class FaultyProxy:
     """Listens on loopback without TLS. While `rate` is above 0, that share of the requests goes wrong."""
 
+    exchange: type[Exchange]
+
     def __init__(self, config: str, seed: int) -> None:
         text = yaml.safe_load(Path(config).read_text())
         server = text["clusters"][0]["cluster"]
@@ -37,7 +39,7 @@ class FaultyProxy:
         self.counts: Counter[str] = Counter()
         self._chance = random.Random(seed)
         self._lock = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Exchange,), {"proxy": self}))
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (self.exchange,), {"proxy": self}))
         self._http.daemon_threads = True
         server["server"] = f"http://127.0.0.1:{self._http.server_address[1]}"
         del server["certificate-authority"]
@@ -170,3 +172,6 @@ class Exchange(BaseHTTPRequestHandler):
         self.close_connection = True
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.connection.close()
+
+
+FaultyProxy.exchange = Exchange

@@ -165,6 +165,7 @@ def test_no_other_right_is_used(site: Site) -> None:
     idle |= {("get", "jobset.x-k8s.io", "jobsets"), ("patch", "", "pods"), ("delete", "", "pods")}
     idle |= {("get", "", "persistentvolumeclaims"), ("patch", "", "persistentvolumeclaims")}
     idle |= {("get", "", "pods/log")}
+    idle |= {(verb, "batch", "jobs") for verb in ("list", "watch", "patch")}
     idle |= {("get", "", "persistentvolumes"), ("get", "storage.k8s.io", "storageclasses")}
     groups = ("scheduling.k8s.io", "scheduling.x-k8s.io", "scheduling.volcano.sh")
     idle |= {("get", group, "podgroups") for group in groups}

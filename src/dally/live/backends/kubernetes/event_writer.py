@@ -76,7 +76,7 @@ class EventWriter:
     ) -> None:
         """Gangs that were decided to start are placed once their pods are bound, and not if they wait again."""
         for job_id, parts in list(self._starting.items()):
-            pods = [pod for pod in pods_of(job_id) if pod.needs.gpus]
+            pods = [pod for pod in pods_of(job_id) if pod.needs.gpus and not pod.placeholder]
             if pods and all(pod.node for pod in pods):
                 self._note(pods, parts, first=True)
             elif job_id in live and job_id not in waiting:
@@ -127,10 +127,11 @@ class EventWriter:
 
     def _refresh(self, pods: list[PodRecord], parts: Sentences) -> None:
         with self._wake:
-            self._refreshes.update((pod.uid, (pod, parts)) for pod in pods)
+            self._refreshes.update((pod.uid, (pod, parts)) for pod in pods if not pod.placeholder)
             self._wake.notify()
 
     def _note(self, pods: list[PodRecord], parts: Sentences, first: bool = False) -> None:
+        pods = [pod for pod in pods if not pod.placeholder] or pods[:1]  # one event of a Job without pods
         with self._wake:
             for pod in pods:
                 self._refreshes.pop(pod.uid, None)
@@ -168,7 +169,7 @@ class EventWriter:
     def _write(self, pod: PodRecord, parts: Sentences) -> int:
         """How many writes that took; one that fails is not worth another try."""
         try:
-            if parts.condition:
+            if parts.condition and not pod.placeholder:
                 self._api.patch(f"{pod.path}/status", condition_patch(pod, parts), STRATEGIC)
             if parts.event:
                 self._api.post(

@@ -12,6 +12,7 @@ from dally.live.backends.kubernetes.fence import Fence
 from dally.live.backends.kubernetes.kube_api import KubeApi, RefusedError
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import PodRecord
+from dally.live.backends.kubernetes.suspended_jobs import SuspendedJobs
 
 WITHIN_S: Final = 5.0
 POLICY_V1: Final = (1, 22)  # from when on evictions are policy/v1
@@ -30,6 +31,7 @@ class Evictor:
         self._ledger = ledger
         self._force = force
         self.policy = "policy/v1"
+        self.suspended: SuspendedJobs | None = None  # whose gangs go back in another way
 
     def evict(self, pods: Sequence[PodRecord], fence: Fence, check: bool = True) -> list[str]:
         """Tell these pods to go; those that cannot, a line each. Pods without a controller are never touched.
@@ -38,9 +40,13 @@ class Evictor:
         """
         if check and not self._force:
             check_only = partial(self._evict, fence=fence, dry_run=True)
-            remaining = [line for line in self._pool.map(check_only, pods) if line]
+            remaining = [
+                line for line in self._pool.map(check_only, (pod for pod in pods if not pod.placeholder)) if line
+            ]
             if remaining:
                 return remaining
+        if self.suspended is not None and pods and self.suspended.has(pods[0]):
+            return self.suspended.send_back(pods, fence)
         return [line for line in self._pool.map(partial(self._evict, fence=fence), pods) if line]
 
     def _evict(self, pod: PodRecord, fence: Fence, dry_run: bool = False) -> str:

@@ -37,7 +37,9 @@ class GangLedger:
         owners: Owners,
         tenancy: Tenancy,
         ours: Callable[[PodRecord], bool],
+        why_not: Callable[[GangKey], str] = lambda _: "",
     ) -> None:
+        """`why_not`: why a gang is left alone for now, whatever its pods say; empty: it is not."""
         self.abandoned: dict[GangKey, str] = {}  # and why
         self.avoided: dict[
             GangKey, tuple[frozenset[str], float]
@@ -50,6 +52,7 @@ class GangLedger:
         self._owners = owners
         self._tenancy = tenancy
         self._ours = ours
+        self._why_not = why_not
         self._gangs: dict[GangKey, PodGang] = {}
         self._jobs: dict[GangKey, ObservedJob] = {}
         self._keys: dict[str, GangKey] = {}  # by job id
@@ -266,6 +269,9 @@ class GangLedger:
 
     def _bar(self, gang: PodGang) -> str:
         """Why a gang that waits is left alone."""
+        later = self._why_not(gang.key)
+        if later:
+            return later
         rule = next((pod.unmodelled for pod in gang.waiting if pod.unmodelled), "")
         return unmodelled(rule or self._claims.unmodelled(gang.waiting)) or self._claims.waits(gang.waiting)
 

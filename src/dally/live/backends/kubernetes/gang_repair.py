@@ -102,7 +102,7 @@ class GangRepair:
 
     def _unplaced(self, gang: PodGang) -> list[str]:
         """A gang that Kubernetes' own scheduler has not bound in its time goes back, and is planned elsewhere."""
-        pinned = [pod for pod in gang.bound if pod.pinned]
+        pinned = [pod for pod in gang.bound if pod.pinned and not pod.placeholder]
         if not pinned or gang.bare:
             return []
         now = time.monotonic()

@@ -24,7 +24,7 @@ from dally.live.backends.base import (
     Submission,
     WaitingNotice,
 )
-from dally.live.backends.kubernetes import names
+from dally.live.backends.kubernetes import names, suspended_jobs
 from dally.live.backends.kubernetes.binding import Binder, Seating
 from dally.live.backends.kubernetes.event_writer import EventWriter
 from dally.live.backends.kubernetes.evictor import POLICY_V1, Evictor
@@ -54,6 +54,7 @@ from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.priority_watch import PriorityWatch
 from dally.live.backends.kubernetes.ranks import seats
 from dally.live.backends.kubernetes.scheduling_gates import SINCE, version_of
+from dally.live.backends.kubernetes.suspended_jobs import SuspendedJobs
 from dally.live.backends.kubernetes.tenancy import Tenancy
 from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 from dally.live.facts import allocation_of
@@ -101,7 +102,12 @@ class KubernetesBackend(JobByJob):
             classes = self._priorities.classes if self._priorities is not None else dict
             self._kueue = KueueWatch(self.api, folder, self._changed, classes)
         tenancy = Tenancy(options.trust, self._kueue.queue_of if self._kueue is not None else None)
-        self._gangs = GangLedger(self.ledger, self.nodes, neighbours, claims, owners, tenancy, self._ours)
+        self._suspended: SuspendedJobs | None = None
+        if options.suspend:
+            values = self._priorities.classes if self._priorities is not None else dict
+            self._suspended = self._evictor.suspended = SuspendedJobs(self.api, self.ledger, self._ours, values)
+        bars = self._suspended.why_not if self._suspended is not None else lambda _: ""
+        self._gangs = GangLedger(self.ledger, self.nodes, neighbours, claims, owners, tenancy, self._ours, bars)
         self._gang_repair = GangRepair(
             self._binder, self._evictor, self._room, self.nodes, Overbooking(self.ledger, self.nodes),
             self._gangs.abandoned, self._gangs.avoided, options.force,
@@ -110,10 +116,12 @@ class KubernetesBackend(JobByJob):
         self._event_writer: EventWriter | None = None
         if options.events:
             self._event_writer = EventWriter(self.api, options.scheduler_name, options.autoscaler_wait_s())
-        self.mirrors = (
+        self.mirrors: tuple[Mirror, ...] = (
             Mirror(self.api, "/api/v1/nodes", self.nodes),
             Mirror(self.api, "/api/v1/pods", self.ledger),
         )
+        if self._suspended is not None:
+            self.mirrors += (Mirror(self.api, suspended_jobs.PATH, self._suspended),)
         self._gates = False
         self._topology: Topology | None = None
         self._numbers: dict[str, int] = {}
@@ -300,9 +308,11 @@ class KubernetesBackend(JobByJob):
                     seating = self._seating(job_id, placement, remaining, self._fence(term))
                 except BackendError as error:
                     answers[place] = str(error)
-                else:
-                    if seating is not None:
-                        seatings[place] = seating
+                    continue
+                if seating is not None and seating.pods[0].placeholder:
+                    answers[place] = self._admit(seating)
+                elif seating is not None:
+                    seatings[place] = seating
             for place, problem in zip(seatings, self._binder.bind_all([*seatings.values()]), strict=True):
                 answers[place] = problem
         return answers
@@ -315,9 +325,39 @@ class KubernetesBackend(JobByJob):
         pods, nodes = self._seats(gang, placement)
         fence.left_s()
         remaining.enter_context(self._room.reserved(pods, nodes))
-        self._hostfiles.write(gang, pods, nodes)
+        if not pods[0].placeholder:
+            self._hostfiles.write(gang, pods, nodes)
         self._gangs.abandoned.pop(gang.key, None)
         return Seating(pods, nodes, range(len(pods)), placement, self._tier(placement), fence)
+
+    def _admit(self, seating: Seating) -> str:
+        """Its Job is to make the pods first; what went wrong."""
+        assert self._suspended is not None
+        try:
+            self._suspended.admit(seating.pods[0].key, seating.placement, seating.fence)
+        except BackendError as error:
+            return str(error)
+        return ""
+
+    def _start_admitted(self, term: int) -> list[str]:
+        """Bind gangs of Jobs that were suspended and have made their pods, and send back those that have not."""
+        if self._suspended is None:
+            return []
+        problems = self._suspended.send_back_late(self._fence(term))
+        ready = self._suspended.ready()
+        if ready:
+            self._gangs.renew()
+        orders = [StartOrder(key.job_id, placement) for key, placement in ready]
+        for order, problem in zip(orders, self.start(orders, term) if orders else (), strict=True):
+            if problem:
+                pods = [pod for pod in self._gangs.pods(order.job_id) if not pod.ended]
+                back = (
+                    self._suspended.send_back(pods, self._fence(term))
+                    if pods and self._suspended.has(pods[0])
+                    else []
+                )
+                problems += [f"job {order.job_id} is stopped: {problem}", *back]
+        return problems
 
     def _seats(self, gang: PodGang, placement: Placement) -> tuple[list[PodRecord], list[str]]:
         """Its pods and where each goes; a BackendError if it cannot be started so."""
@@ -412,9 +452,10 @@ class KubernetesBackend(JobByJob):
         if self._topology is None:
             return []
         self._check_lease()
+        problems = self._start_admitted(self._snapshot_term)
         ours = self._gangs.ours()
         tiers = {gang.key: self._tier(gang.plan) for gang in ours if gang.bound and gang.waiting}
-        return self._gang_repair.repair_gangs(ours, tiers, self._fence(self._snapshot_term))
+        return problems + self._gang_repair.repair_gangs(ours, tiers, self._fence(self._snapshot_term))
 
     def progress_sources(self) -> tuple[ProgressSource, ...]:
         """Of each gang the first pod's log, if it may be read, and what its annotation says."""

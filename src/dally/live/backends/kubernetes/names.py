@@ -21,6 +21,7 @@ NODE: Final = "dally.io/node"  # of a pod that was let through its gate,
 SCHEDULER: Final = "dally.io/scheduler"  # and by whom
 TIER: Final = "dally.io/tier"
 SIGNATURE: Final = "dally.io/signature"  # of all of these: users write annotations too
+ADMITTED: Final = "dally.io/admitted"  # annotation of a Job that was suspended: when we admitted it
 ORDERS: Final = "dally.io/orders"  # annotation of the lease: bindings that are about to be sent
 CONDITION: Final = "dally.io/Placed"
 DRAINED: Final = "dally.io/drained"  # annotation of a node that was cordoned here: why

@@ -29,6 +29,7 @@ class KubeOptions:
     namespace: str = "default"  # where it makes them
     force: bool = False  # delete what a disruption budget keeps, or what does not end in time
     gates: bool = True  # take pods behind the scheduling gate dally.io/gate, where the server knows gates
+    suspend: bool = False  # Jobs of ours may wait suspended, without pods
     kueue: bool = False  # take queues and quotas from Kueue's objects in the cluster
     priorities: bool = True  # PriorityClasses order our jobs, and higher ones preempt
     trust: tuple[str, ...] = (tenancy.QUEUE,)  # which of pods' labels say whose they are: user, queue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -45,6 +45,7 @@ class PodLedger:
         self._gangs: dict[GangKey, dict[str, PodRecord]] = {}
         self._nodes: dict[str, dict[str, PodRecord]] = {}
         self._apart: dict[str, PodRecord] = {}  # on a node and with required anti-affinity
+        self._placeholders: dict[GangKey, Sequence[PodRecord]] = {}  # for pods that are not made yet
         self._usage: dict[str, Needs] = {}
         self._bound: dict[str, tuple[str, dict[str, str], float]] = {}  # by uid: node, annotations, until when
         self._ending: dict[str, float] = {}
@@ -53,12 +54,16 @@ class PodLedger:
 
     def put(self, entry: Entry) -> None:
         """A pod is new or changed."""
+        self._put(self.record(entry))
+
+    def record(self, entry: Entry) -> PodRecord:
+        """What matters of a pod here."""
         pod = pod_record(entry, self._trusts)
         if not self._ours(pod):
-            pod = replace(pod, key=GangKey(pod.namespace, "pod", pod.name))
-        elif self._tolerated and pod.scheduler == self._scheduler:
-            pod = replace(pod, tolerations=(*pod.tolerations, *self._tolerated))
-        self._put(pod)
+            return replace(pod, key=GangKey(pod.namespace, "pod", pod.name))
+        if self._tolerated and pod.scheduler == self._scheduler:
+            return replace(pod, tolerations=(*pod.tolerations, *self._tolerated))
+        return pod
 
     def drop(self, entry: Entry) -> None:
         """A pod is gone."""
@@ -169,14 +174,30 @@ class PodLedger:
     def touch_all(self) -> None:
         """Look at every gang again."""
         with self.lock:
-            self.dirty |= self._gangs.keys()
+            self.dirty |= self._gangs.keys() | self._placeholders.keys()
+
+    def hold_place(self, key: GangKey, pods: Sequence[PodRecord]) -> None:
+        """Records that are shown until the pods of a gang are there; none: it has all that it will have."""
+        with self.lock:
+            if self._placeholders.get(key, ()) == pods:
+                return
+            if pods:
+                self._placeholders[key] = pods
+            else:
+                self._placeholders.pop(key, None)
+        self.touch(key)
 
     # What others ask.
 
     def gang(self, key: GangKey) -> list[PodRecord]:
         """Its pods, in order of rank."""
         with self.lock:
-            return sorted(self._gangs.get(key, {}).values(), key=lambda pod: pod.rank_key)
+            pods = list(self._gangs.get(key, {}).values())
+            placeholders = self._placeholders.get(key, ())
+        live = [pod for pod in pods if not (pod.ended or pod.stopping)]
+        if len(live) < len(placeholders) and not any(pod.node for pod in live):
+            return [*placeholders, *(pod for pod in pods if pod.ended or pod.stopping)]
+        return sorted(pods, key=lambda pod: pod.rank_key)
 
     def usage(self, name: str) -> Needs:
         """What the pods of a node take of it, added up once until one of them changes."""

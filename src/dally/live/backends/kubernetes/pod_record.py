@@ -77,6 +77,7 @@ class PodRecord:
     labels: dict[str, str] = field(default_factory=dict)  # all of them, as other pods' rules see them
     container: str = ""  # the one with GPUs, where there are several
     pinned: bool = False  # let through its gate for `node`, to which Kubernetes' own scheduler has yet to bind it
+    placeholder: bool = False  # of a pod that its controller makes once its Job is admitted
 
     @property
     def path(self) -> str:

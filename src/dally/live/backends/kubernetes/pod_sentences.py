@@ -54,12 +54,17 @@ def event_body(pod: PodRecord, parts: Sentences, scheduler: str) -> dict[str, An
         text = f"Successfully assigned {pod.namespace}/{pod.name} to {pod.node}; {text}"
     return {
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": f"{pod.name}.{uuid.uuid4().hex[:16]}"},
-        "involvedObject": {
-            "apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid,
-        },
+        "involvedObject": {"namespace": pod.namespace, **_object(pod)},
         "reason": parts.reason, "message": text[:LONGEST], "type": "Warning" if parts.warning else "Normal",
         "source": {"component": scheduler}, "firstTimestamp": now, "lastTimestamp": now, "count": 1,
     }  # fmt: skip
+
+
+def _object(pod: PodRecord) -> dict[str, str]:
+    """What an event is about: the pod, or the Job that has yet to make it."""
+    if pod.placeholder and pod.owner is not None:
+        return dict(zip(("apiVersion", "kind", "name", "uid"), pod.owner, strict=True))
+    return {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid}
 
 
 def condition_patch(pod: PodRecord, parts: Sentences) -> dict[str, Any]:
