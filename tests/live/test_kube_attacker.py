@@ -18,7 +18,8 @@ EVERYWHERE = ",".join(f"n{number + 1:02d}=8" for number in range(16))
 FORGED = {
     "dally.io/placement": EVERYWHERE, "dally.io/rank": "0", "dally.io/tier": "leaf", "dally.io/scheduler": "dally",
     "dally.io/signature": "0" * 64, "dally.io/expected": "1e999", "dally.io/checkpoint": "-1",
-    "dally.io/group": "²",
+    "dally.io/group": "²", "dally.io/progress": "1e999/-1", "dally.io/admitted": "9" * 400,
+    "dally.io/pattern": "{step}{total}{epoch}{epochs}{s_per_step}X", "dally.io/queue": "../../etc\n",
 }  # fmt: skip
 
 

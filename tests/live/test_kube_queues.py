@@ -97,24 +97,31 @@ def test_quotas_follow_the_cluster(kube: KubeCluster, folders: dict[str, str], t
 
 def test_a_queue_is_used_by_its_own_namespaces(kube: KubeCluster, folders: dict[str, str], tmp_path: Path) -> None:
     """As in Kueue, a pod may name the LocalQueues of its namespace, and neither others' nor a ClusterQueue."""
-    kube.admin.post("/api/v1/namespaces", {"metadata": {"name": "mallory"}})
+    kube.admin.post("/api/v1/namespaces", {"metadata": {"name": "eve"}})
     make(kube, folders["ClusterQueue"], "ClusterQueue", "vision", cluster_queue(16))
     make(kube, folders["LocalQueue"], "LocalQueue", "team-a", {"clusterQueue": "vision"})
+    theirs = folders["LocalQueue"].replace("/default/", "/eve/")
+    make(kube, theirs, "LocalQueue", "nowhere", {"clusterQueue": "none"})
+    bare = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "LocalQueue", "metadata": {"name": "bare"}}
+    kube.admin.post(theirs, bare)  # without a spec, as Kueue's own definition permits
     site = QueueSite(kube, tmp_path)
+    asked = ("team-a", "vision", "nowhere", "bare")
     try:
-        for name in ("team-a", "vision"):
+        for name in asked:
             labels = {"kueue.x-k8s.io/queue-name": name}
-            kube.admin.post("/api/v1/namespaces/mallory/pods", pod(name, 8, labels=labels))
+            kube.admin.post("/api/v1/namespaces/eve/pods", pod(name, 8, labels=labels))
         kube.admin.post(PODS, pod("own", 8, labels={"kueue.x-k8s.io/queue-name": "team-a"}))
         site.go_on(lambda: site.runs("default.pod.own"))
         observed = {job.job_id: job for job in site.service.backend.snapshot().jobs}
-        for name in ("team-a", "vision"):
-            job = observed[f"mallory.pod.{name}"]
-            assert (job.state, job.reason) == ("held", f"namespace mallory has no LocalQueue {name}")
+        for name in asked:
+            job = observed[f"eve.pod.{name}"]
+            assert (job.state, job.reason) == ("held", f"namespace eve has no LocalQueue {name}")
         assert observed["default.pod.own"].spec.queue == "vision"
     finally:
         site.service.close()
-        kube.admin.delete("/api/v1/namespaces/mallory")
+        for name in ("nowhere", "bare"):
+            kube.admin.delete(f"{theirs}/{name}")
+        kube.admin.delete("/api/v1/namespaces/eve")
 
 
 def test_lent_gpus_are_reclaimed_at_once(kube: KubeCluster, folders: dict[str, str], tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import Mock
@@ -166,6 +167,15 @@ def test_only_what_is_ours_is_admitted() -> None:
     assert not ledger.gang(GangKey("default", "jobset", "s"))
     jobs.put(entry("mine", 2, suspend=False))  # by its user: its controller makes the pods
     assert not ledger.gang(GangKey("default", "job", "mine"))
+    forged = entry("forged", 2)
+    forged["metadata"]["annotations"] = {"dally.io/admitted": "9" * 400}
+    forged["spec"]["template"]["spec"]["nodeName"] = "n01"
+    forged["spec"]["template"]["metadata"]["annotations"] = {"dally.io/node": "n01", "dally.io/placement": "n01=8"}
+    for suspended in (True, False):
+        forged["spec"]["suspend"] = suspended
+        with suppress(OverflowError):
+            jobs.put(forged)
+        assert not any(pod.node or pod.pinned for pod in ledger.gang(GangKey("default", "job", "forged")))
     jobs.put(entry("huge", 10**9))
     assert len(ledger.gang(GangKey("default", "job", "huge"))) == 1
     jobs.put(entry("large", MOST_PODS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,8 @@ def test_line_of_any_length_takes_little_time() -> None:
         "Epoch " * 100_000,
         "loss " * 100_000 + "step 3",
         "{" * 500_000,
+        "step " + "1" * 500_000,
+        " " * 3_990 + "step 1",
     ):
         assert parse_line(line) is None or parse_line(line) != LineProgress()
 
@@ -81,3 +84,22 @@ def test_own_pattern() -> None:
 def test_own_pattern_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="--pattern"):
         OwnPattern(text)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["{step}X", "1{step}X", " x{step}", "{step},{total},{epoch},{epochs},{s_per_step}X"]
+)
+@pytest.mark.parametrize("line", ["1" * 4000, "1," * 2000, "1,111" * 800, " " * 4000, "1e1." * 1000, "1 " * 2000])
+def test_no_line_takes_an_own_pattern_long(pattern: str, line: str) -> None:
+    """A user has both in hand, and the daemon reads them."""
+    own = OwnPattern(pattern)
+    began_s = time.process_time()
+    assert own.parse(line) is None
+    assert time.process_time() - began_s < 2.0  # some ms; it took minutes
+
+
+def test_numbers_are_apart() -> None:
+    with pytest.raises(InputError, match="nothing between"):
+        OwnPattern("{step}{total}")
+    assert OwnPattern("{step}/{total}").parse("at 12/100") == LineProgress(12, 100)
+    assert OwnPattern("n{step}").parse("n1,200") == LineProgress(1200)

@@ -11,6 +11,7 @@ NUMBER: Final = r"(?:\d{1,3}(?:,\d{3})+(?![\d.])|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
 _CONTROL: Final = re.compile(
     r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]|[\x00-\x07\x0e-\x1f]"
 )
+_ENDLESS: Final = re.compile(r"\d{50,}|\s{200,}")  # no number of anything, and slow to look through
 # By srun, torchrun, mpirun, Ray, kubectl and docker, in front of what the program printed.
 _PREFIX: Final = re.compile(
     r"\s*(?:\(\w[\w.:]*(?: \w+)? ?(?:pid|ip)=[^)]*\)|\[(?:default|rank|Rank |gpu)?\d+\]:|"
@@ -24,7 +25,7 @@ def overwritten(raw: str) -> Iterator[str]:
     text = _CONTROL.sub("", raw[-MOST_CHARACTERS:] if "\r" in raw else raw[:MOST_CHARACTERS])
     for part in reversed(re.split(r"[\r\x08]+", text)):
         if part.strip():
-            yield part
+            yield _ENDLESS.sub(" ", part)
 
 
 def without_prefix(text: str) -> str:

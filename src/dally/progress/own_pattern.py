@@ -27,11 +27,13 @@ class OwnPattern:
         if len(text) > LONGEST:
             raise InputError(f"{option}: is longer than {LONGEST} characters")
         parts = re.split(r"\{(\w+)\}", text)
+        if "" in parts[2:-1:2]:
+            raise InputError(f"{option} {text[:80]!r}: has two numbers with nothing between them")
         regex = "".join(
-            rf"(?P<{part}>{NUMBER})" if place % 2 else r"\s+".join(map(re.escape, re.split(r"\s+", part)))
+            rf"(?P<{part}>(?>{NUMBER}))" if place % 2 else r"\s++".join(map(re.escape, re.split(r"\s+", part)))
             for place, part in enumerate(parts)
         )
-        self._regex = re.compile(regex)
+        self._regex = re.compile(_not_within(parts[0]) + regex)
 
     def parse(self, raw: str) -> LineProgress | None:
         """What the line says, if the pattern is in it."""
@@ -44,3 +46,13 @@ class OwnPattern:
                     whole(values.get("epochs")), real(values.get("s_per_step")),
                 )  # fmt: skip
         return None
+
+
+def _not_within(begin: str) -> str:
+    """Keeps a match from beginning within a number or a gap: users state the pattern and print the lines.
+
+    A line of 4,000 digits would be read from each of them to its end, and once for each way to make numbers of it.
+    """
+    if not begin or begin[0].isdigit():
+        return r"(?<!\d)"
+    return r"(?<!\s)" if begin[0].isspace() else ""

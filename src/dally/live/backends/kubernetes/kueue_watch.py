@@ -187,9 +187,15 @@ class KueueWatch:
 
 
 def _local_queues(path: Path) -> dict[tuple[str, str], str]:
-    """ClusterQueues by the namespace and name of those that lead to them."""
+    """ClusterQueues by the namespace and name of those that lead to them; one that leads nowhere is none."""
     rows = json.loads(path.read_text(encoding="utf-8"))["items"] if path.exists() else ()
-    return {_key(row): str(row["spec"].get("clusterQueue", "")) for row in rows if row.get("kind") == "LocalQueue"}
+    queues = {str(row["metadata"]["name"]) for row in rows if row.get("kind") == "ClusterQueue"}
+    leads_to = {
+        _key(row): str((row.get("spec") or {}).get("clusterQueue", ""))
+        for row in rows
+        if row.get("kind") == "LocalQueue"
+    }
+    return {key: queue for key, queue in leads_to.items() if queue in queues}
 
 
 def _key(entry: dict[str, Any]) -> tuple[str, str]:

@@ -126,7 +126,7 @@ class SuspendedJobs:
         priority = self._priorities().get(str(spec.get("priorityClassName", "")), 0)
         return {
             "metadata": {**(template.get("metadata") or {}), **made},
-            "spec": {**spec, "priority": spec.get("priority") or priority},
+            "spec": {**spec, "priority": spec.get("priority") or priority, "nodeName": ""},
         }
 
     def _forget(self, key: GangKey) -> None:
