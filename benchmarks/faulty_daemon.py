@@ -1,8 +1,8 @@
 """A daemon for benchmarks of faults: it dies in each transition of the table, and its clock can jump.
 
-usage: python -m benchmarks.faulty_daemon FOLDER CONF HOST [slurm|kubernetes] [forks]
+usage: python -m benchmarks.faulty_daemon FOLDER CONF HOST [slurm|kubernetes|suspend] [forks]
 
-CONF is a slurm.conf, or a kubeconfig whose context `dally` is the daemon's.
+CONF is a slurm.conf, or a kubeconfig whose context `dally` is the daemon's; with `suspend` it takes suspended Jobs.
 
 FOLDER/killed has the transitions in which a daemon died before, and FOLDER/clock the seconds by which the clock is
 wrong. FOLDER/acts has what an operator asks for: an empty file hold-JOB or release-JOB each. Where there is
@@ -127,6 +127,9 @@ def fork_again() -> None:
 def main() -> None:
     folder, conf, host = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     name = sys.argv[4] if len(sys.argv) > 4 else "slurm"
+    suspend = name == "suspend"
+    if suspend:
+        name = "kubernetes"
     if sys.argv[5:] == ["forks"]:
         fork_again()
     wrong_clock(folder / "clock")
@@ -144,7 +147,7 @@ def main() -> None:
     if name == "kubernetes":
         setup.preempt["usual"] = "yes"
         setup.settings["share"] = "0.02"  # its passes are many, and a gang begins anew each time
-        backend = KubernetesBackend(KubeOptions(kubeconfig=conf, context="dally"))
+        backend = KubernetesBackend(KubeOptions(kubeconfig=conf, context="dally", suspend=suspend))
     service = Service(Config(folder=own, backend=name, setup=setup), backend)
     threading.Thread(target=carry_out_acts, args=(folder / "acts", service), daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: service.daemon.stop())

@@ -1,6 +1,6 @@
 """Faults on a real Kubernetes API server: no GPU twice, no gang lost, bare pods never touched, all whole in 30 s.
 
-usage: python -m benchmarks.kube_faults [--seed 1] [--minutes 30] [--nodes 16]
+usage: python -m benchmarks.kube_faults [--seed 1] [--minutes 30] [--nodes 16] [--suspend 0]
 
 Needs the bundle ../shared/kubernetes. Two daemons (hosts, stores and locks of their own; the Lease is what they
 share) schedule one cluster through a proxy under a policy that moves running gangs all the time. The proxy answers
@@ -8,6 +8,7 @@ share) schedule one cluster through a proxy under a policy that moves running ga
 die in the transitions of docs/reconcile.md, are killed, and are stopped for longer than their lease lasts; the API
 server is killed, and nodes become NotReady. A watcher that shares no code with the daemons' books looks at every
 event, past the proxy; what falls between the death of a server and its next list it sees as a state, not as events.
+With `--suspend 1` Jobs wait suspended, until the daemon admits them.
 The exit status is 1 if one of the four statements does not hold.
 """
 
@@ -29,6 +30,7 @@ from typing import Any, Final
 from tests.live.kube_cluster import BUNDLE, JOBS, NODES, PODS, KubeCluster, condition, job, kube_cluster, pod, until
 from tests.live.kube_proxy import FaultyProxy
 from tests.live.kube_recorder import GANG, SIZE, Recorder
+from tests.live.kube_suspend import SuspendProxy, is_suspended, suspended_job
 
 from benchmarks.command_line import options
 from dally.live.backends.base import BackendError
@@ -59,11 +61,12 @@ class BareWatcher(Recorder):
 class FaultyKube:
     """The cluster, its two daemons, the load, and what can be done to them."""
 
-    def __init__(self, kube: KubeCluster, folder: Path, seed: int) -> None:
+    def __init__(self, kube: KubeCluster, folder: Path, seed: int, suspend: bool = False) -> None:
         self._kube, self._folder = kube, folder
         self._chance = random.Random(seed)
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
-        self.proxy = FaultyProxy(kube.config, seed)
+        self._suspend = suspend
+        self.proxy = (SuspendProxy if suspend else FaultyProxy)(kube.config, seed)
         self.counts: Counter[str] = Counter()
         self.gangs: dict[str, int] = {}  # pods by name
         for host in HOSTS:
@@ -87,7 +90,7 @@ class FaultyKube:
             for rank in range(pods):
                 self._kube.admin.post(PODS, pod(f"{name}-{rank}", gpus, seconds, labels=labels))
         else:
-            body = job(name, pods, gpus, seconds, expected="30s")
+            body = (suspended_job if self._suspend else job)(name, pods, gpus, seconds, expected="30s")
             body["spec"]["backoffLimit"] = 10_000
             self._kube.admin.post(JOBS, body)
 
@@ -95,6 +98,8 @@ class FaultyKube:
         """Keep the queue at its length; a server that was killed takes nothing."""
         try:
             waiting = {_gang(one) for one in self._kube.pods() if not one["spec"].get("nodeName")}
+            jobs = self._kube.admin.get(JOBS)["items"] if self._suspend else ()
+            waiting |= {one["metadata"]["name"] for one in jobs if is_suspended(one)}
             for _ in range(min(3, WAITING - len(waiting))):
                 self.submit()
         except BackendError:
@@ -119,8 +124,9 @@ class FaultyKube:
                 continue
             self.counts["daemon died" if daemon is not None else "daemon started"] += 1
             words = [sys.executable, "-m", "benchmarks.faulty_daemon", str(self._folder), str(self.proxy.config)]
+            backend = "suspend" if self._suspend else "kubernetes"
             with (self._folder / f"{host}.log").open("ab") as log:
-                self._daemons[host] = subprocess.Popen([*words, host, "kubernetes"], stdout=log, stderr=log)
+                self._daemons[host] = subprocess.Popen([*words, host, backend], stdout=log, stderr=log)
 
     def state_of(self, gang: str) -> list[str]:
         """Its pods, a line each."""
@@ -199,10 +205,10 @@ def _runs(entry: Entry) -> bool:
     return bool(entry["spec"].get("nodeName")) and (entry.get("status") or {}).get("phase") == "Running"
 
 
-def run(kube: KubeCluster, folder: Path, seconds: float, seed: int) -> dict[str, Any]:
+def run(kube: KubeCluster, folder: Path, seconds: float, seed: int, suspend: bool = False) -> dict[str, Any]:
     """Faults for so many seconds, then none until every gang has ended; what the watcher saw."""
     watcher = BareWatcher(kube)
-    cluster = FaultyKube(kube, folder, seed)
+    cluster = FaultyKube(kube, folder, seed, suspend)
     began_s, number = time.monotonic(), 0
     cluster.proxy.rate = RATE
     while (now_s := time.monotonic() - began_s) < seconds:
@@ -265,7 +271,7 @@ def report(result: dict[str, Any]) -> list[str]:
 
 
 def main() -> None:
-    given = options(__doc__, seed=1, minutes=30.0, nodes=16)
+    given = options(__doc__, seed=1, minutes=30.0, nodes=16, suspend=0)
     if not BUNDLE.exists():
         raise SystemExit(f"{BUNDLE} is not here: no Kubernetes to run on")
     with (
@@ -273,7 +279,7 @@ def main() -> None:
         kube_cluster(Path(text), given.nodes) as kube,
     ):
         folder = Path(text)
-        result = run(kube, folder, given.minutes * 60.0, given.seed)
+        result = run(kube, folder, given.minutes * 60.0, given.seed, bool(given.suspend))
         if os.environ.get("KEEP_LOG"):
             for host in HOSTS:
                 shutil.copy(folder / f"{host}.log", f"{os.environ['KEEP_LOG']}.{host}")

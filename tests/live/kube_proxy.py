@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, Final
 import urllib3
 import yaml
 
-OWN: Final = ("host", "connection")  # headers of one hop
+OWN: Final = ("host", "connection", "content-length")  # headers of one hop
 WRITES: Final = ("409 before", "429 before", "500 before", "503 after", "lost answer", "reset", "slow")
 READS: Final = ("429 before", "503 before", "lost answer", "reset", "slow")
 WATCHES: Final = ("410 before", "410 event", "cut", "silent", "reset", "503 before")
@@ -110,9 +111,8 @@ class Exchange(BaseHTTPRequestHandler):
             return
         if fault == "slow":
             time.sleep(self.proxy.between(*SLOW_S))
-        headers = {
-            name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")
-        }
+        headers = {name: value for name, value in self.headers.items() if name.lower() not in OWN}
+        body = self.request_body(body, headers)
         answer = self.proxy.pool.request(
             self.command, self.proxy.upstream + self.path, body=body, headers=headers, preload_content=not watch,
             retries=False, timeout=120.0,
@@ -124,7 +124,20 @@ class Exchange(BaseHTTPRequestHandler):
         elif watch and answer.status < 300:
             self._stream(answer, fault)
         else:
-            self._answer(answer.status, answer.data)
+            self._answer(answer.status, self.answer_body(answer.data))
+
+    def request_body(self, body: bytes | None, headers: dict[str, str]) -> bytes | None:
+        """What the server behind is asked."""
+        return body
+
+    def answer_body(self, data: bytes) -> bytes:
+        """What it answers, for the client."""
+        return data
+
+    def parts(self, answer: Any) -> Iterator[bytes]:
+        """What a watch tells, as it comes."""
+        result: Iterator[bytes] = answer.stream(65536)
+        return result
 
     def _stream(self, answer: Any, fault: str) -> None:
         """Events as they come, until the fault."""
@@ -134,7 +147,7 @@ class Exchange(BaseHTTPRequestHandler):
         self.end_headers()
         until_s = time.monotonic() + self.proxy.between(0.5, 6.0)
         try:
-            for part in answer.stream(65536):
+            for part in self.parts(answer):
                 if fault and time.monotonic() > until_s:
                     break
                 self._chunk(part)

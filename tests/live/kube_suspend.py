@@ -69,50 +69,35 @@ class SuspendExchange(Exchange):
 
     proxy: SuspendProxy
 
-    def _exchange(self, fault: str, body: bytes | None, watch: bool) -> None:
+    def request_body(self, body: bytes | None, headers: dict[str, str]) -> bytes | None:
+        if self.command != "PATCH" or body is None or not JOBS.fullmatch(self.path):
+            return body
+        answer = self.proxy.pool.request("GET", self.proxy.upstream + self.path, headers=headers)
+        there = json.loads(answer.data)
+        if there["kind"] != "Job":
+            return body  # it is gone: the server says so once more
+        return json.dumps(as_kept(json.loads(body), there, self.proxy.held_up)).encode()
+
+    def answer_body(self, data: bytes) -> bytes:
         if not JOBS.fullmatch(self.path):
-            super()._exchange(fault, body, watch)
-            return
-        own = ("host", "connection", "content-length")
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in own}
-        where = self.proxy.upstream + self.path
-        if self.command == "PATCH" and body is not None:
-            there = json.loads(self.proxy.pool.request("GET", where, headers=headers).data)
-            if there["kind"] == "Job":
-                body = json.dumps(as_kept(json.loads(body), there, self.proxy.held_up)).encode()
-        answer = self.proxy.pool.request(
-            self.command, where, body=body, headers=headers, preload_content=not watch, retries=False, timeout=120.0
-        )
-        if watch and answer.status < 300:
-            self._stream(Lines(answer), fault)
-            return
-        data = answer.data
-        found = json.loads(data)
-        if found["kind"] == "JobList":
-            data = json.dumps({**found, "items": [as_new(one) for one in found["items"]]}).encode()
-        elif found["kind"] == "Job":
-            data = json.dumps(as_new(found)).encode()
-        self._answer(answer.status, data)
+            return data
+        answer = json.loads(data)
+        if answer.get("kind") == "JobList":
+            return json.dumps({**answer, "items": [as_new(one) for one in answer["items"]]}).encode()
+        return json.dumps(as_new(answer)).encode() if answer.get("kind") == "Job" else data
 
-
-class Lines:
-    """A watch's answer, event by event, in the new words."""
-
-    def __init__(self, answer: Any) -> None:
-        self._answer = answer
-
-    def stream(self, size: int) -> Iterator[bytes]:
+    def parts(self, answer: Any) -> Iterator[bytes]:
         rest = b""
-        for part in self._answer.stream(size):
+        for part in super().parts(answer):
+            if not JOBS.fullmatch(self.path):
+                yield part
+                continue
             *lines, rest = (rest + part).split(b"\n")
             for line in lines:
                 event = json.loads(line)
                 if event["object"].get("kind") == "Job" and event["type"] != "BOOKMARK":
                     event["object"] = as_new(event["object"])
                 yield json.dumps(event).encode() + b"\n"
-
-    def close(self) -> None:
-        self._answer.close()
 
 
 class SuspendProxy(FaultyProxy):
