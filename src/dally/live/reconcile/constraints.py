@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from dally.cluster.feasibility.signatures import ReservedTime, Signatures
 from dally.cluster.feasibility.statement import is_constrained
@@ -16,6 +17,19 @@ from dally.model import RUNNING
 from dally.policies import events
 
 
+class KnownReason(NamedTuple):
+    """Why a job that asks for this fits nowhere; empty: it does fit."""
+
+    spec: JobSpec
+    allowed: frozenset[str] | None
+    reason: str
+
+    def is_of(self, observed: ObservedJob) -> bool:
+        """Whether the job asks for the same. Most backends hand on the same objects."""
+        same = self.spec is observed.spec and self.allowed is observed.allowed
+        return same or (self.spec == observed.spec and self.allowed == observed.allowed)
+
+
 class LiveConstraints:
     """Keeps the engine's feasibility up to date with the backend. Where nothing is constrained it does nothing."""
 
@@ -25,10 +39,8 @@ class LiveConstraints:
         self._roster = roster
         self._moment_s = moment_s
         self._machines: dict[str, ObservedMachine] = {}  # as of the latest snapshot
-        self._reasons: dict[
-            tuple[JobSpec, frozenset[str] | None], str
-        ] = {}  # why jobs fit nowhere, as of this cycle
-        self._reasons_before: dict[tuple[JobSpec, frozenset[str] | None], str] = {}  # and the one before
+        self._reasons: dict[str, KnownReason] = {}  # why jobs fit nowhere, as of this cycle
+        self._reasons_before: dict[str, KnownReason] = {}  # and the one before
 
     def update(self, observed: Observed, now: float) -> None:
         """Before the books are compared with the cluster."""
@@ -98,14 +110,14 @@ class LiveConstraints:
         """Why no machines could ever hold the job; empty: some could, or it has GPUs."""
         if self._state.cluster.feasibility is None or observed.placement or not observed.managed:
             return ""
-        key = (observed.spec, observed.allowed)
-        reason = self._reasons.get(key, self._reasons_before.get(key))
-        if reason is None:
+        job_id = observed.job_id
+        known = self._reasons.get(job_id) or self._reasons_before.get(job_id)
+        if known is None or not known.is_of(observed):
             job = self._roster.job_of(observed)
             self._state.cluster.feasibility.signatures.sign(job)
-            reason = why_unschedulable(job, self._state.cluster)
-        self._reasons[key] = reason
-        return reason
+            known = KnownReason(observed.spec, observed.allowed, why_unschedulable(job, self._state.cluster))
+        self._reasons[job_id] = known
+        return known.reason
 
 
 def is_anything_constrained(observed: Observed) -> bool:

@@ -16,7 +16,7 @@ from dally.live.backends.kubernetes.node_requests import NodeRequests
 from dally.live.backends.kubernetes.pod_record import PodRecord
 from dally.live.backends.kubernetes.pod_sentences import Sentences, condition_patch, event_body
 
-WRITES_PER_S: Final = 50.0  # so that events never gets in the way of binding
+WRITES_PER_S: Final = 25.0  # so that events never get in the way of binding, nor take much of a core
 REFRESHES_PER_S: Final = 0.5  # of what says the same in other words, as the time goes on
 MOST_DUE: Final = 20_000  # writes; what is more waits for another time
 AGAIN_S: Final = 60.0  # between two events on why one gang waits

@@ -56,6 +56,7 @@ class GangLedger:
         self._gangs: dict[GangKey, PodGang] = {}
         self._jobs: dict[GangKey, ObservedJob] = {}
         self._keys: dict[str, GangKey] = {}  # by job id
+        self._in_order: list[ObservedJob] = []  # of `_jobs`, as of the latest look
         self._requested_s = 0.0
         self._incomplete_s: dict[GangKey, float] = {}  # since when gangs wait for pods, or that was last read
         self._ended_s: dict[GangKey, float] = {}  # since when they are told as ended
@@ -208,7 +209,10 @@ class GangLedger:
 
     def jobs(self) -> list[ObservedJob]:
         """In the order they came; of one second, those of shorter names first, as job-2 before job-10."""
-        return sorted(self._jobs.values(), key=lambda job: (job.submit_s, len(job.job_id), job.job_id))
+        if {id(job) for job in self._in_order} != {id(job) for job in self._jobs.values()}:
+            jobs = self._jobs.values()
+            self._in_order = sorted(jobs, key=lambda job: (job.submit_s, len(job.job_id), job.job_id))
+        return self._in_order
 
     def ours(self) -> list[PodGang]:
         """Those that we look after."""

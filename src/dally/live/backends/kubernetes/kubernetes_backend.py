@@ -41,7 +41,7 @@ from dally.live.backends.kubernetes.neighbours import Neighbours
 from dally.live.backends.kubernetes.node_ledger import NO_GPUS, NodeLedger
 from dally.live.backends.kubernetes.node_requests import NO_NODE
 from dally.live.backends.kubernetes.node_room import NodeRoom
-from dally.live.backends.kubernetes.node_usage import with_usage
+from dally.live.backends.kubernetes.node_usage import MachineUsage
 from dally.live.backends.kubernetes.options import KubeOptions
 from dally.live.backends.kubernetes.order_journal import OrderJournal
 from dally.live.backends.kubernetes.overbooking import Overbooking
@@ -125,6 +125,7 @@ class KubernetesBackend(JobByJob):
         self._gates = False
         self._topology: Topology | None = None
         self._numbers: dict[str, int] = {}
+        self._machines = MachineUsage(self.ledger.usage)
         self._claimed = False
         self._begun_term = 0  # for which `_begin_term` is done
         self._snapshot_term = 0  # who led at the latest snapshot, which repairs follow from
@@ -279,8 +280,9 @@ class KubernetesBackend(JobByJob):
             line for watch in (self._kueue, self._priorities) if watch is not None for line in watch.problems()
         ]
         jobs = tuple(self._gangs.jobs())
-        machines = with_usage(self.nodes.machines(), jobs, self.ledger.usage)
-        return Observed(jobs, tuple(machines), tuple(problems), term)
+        return Observed(
+            jobs, self._machines.of(self.nodes.machines(), jobs, self.ledger.moves), tuple(problems), term
+        )
 
     def wait(self, timeout_s: float) -> None:
         """Until the watches tell of something."""

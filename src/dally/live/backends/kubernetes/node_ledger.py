@@ -46,6 +46,8 @@ class NodeLedger:
         self._allowed: dict[tuple[str, ...], frozenset[str] | None] = {}  # by the rules of a gang's pods
         self._copy: dict[str, NodeRecord] = {}  # of `_nodes`, as of version
         self._copied = -1
+        self._machines: list[ObservedMachine] = []  # of the tree, as they were then:
+        self._machines_of: tuple[int, dict[str, int]] = -1, {}
         self._domains: dict[str, dict[str | None, frozenset[str]]] = {}
         levels = [level for preset in PRESETS.values() for level in preset]
         placing = options.labels or tuple(name for level in levels for name in level.labels)
@@ -129,10 +131,13 @@ class NodeLedger:
             return result
 
     def machines(self) -> list[ObservedMachine]:
-        """Those of the tree, as they are now."""
+        """Those of the tree, as they are now; the same list until one of them changes."""
         with self._lock:
             self._note_gone()
-            return [self._machine(name, gpus) for name, gpus in self._gpus.items()]
+            if self._machines_of != (self.version, self._gpus):
+                self._machines = [self._machine(name, gpus) for name, gpus in self._gpus.items()]
+                self._machines_of = self.version, self._gpus
+            return self._machines
 
     def _note_gone(self) -> None:
         """A tree with nodes that are gone for good holds gangs that no node could hold: it is drawn again."""

@@ -61,5 +61,24 @@ def with_usage(
     return result
 
 
+class MachineUsage:
+    """The same, worked out again once something changed."""
+
+    def __init__(self, usage: Callable[[str], Needs]) -> None:
+        """`usage`: what the pods of a node take."""
+        self._usage = usage
+        self._machines: tuple[ObservedMachine, ...] = ()
+        self._of: tuple[int, list[ObservedMachine], tuple[ObservedJob, ...]] = -1, [], ()
+
+    def of(
+        self, machines: list[ObservedMachine], jobs: tuple[ObservedJob, ...], moves: int
+    ) -> tuple[ObservedMachine, ...]:
+        """With what pods that are not of `jobs` take; `moves` counts changes of pods on nodes."""
+        if self._of != (moves, machines, jobs):
+            self._machines = tuple(with_usage(machines, jobs, self._usage))
+            self._of = moves, machines, jobs
+        return self._machines
+
+
 def _left(taken: float, mine: float) -> float:
     return max(0.0, round(taken - mine, DIGITS))
