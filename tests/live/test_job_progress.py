@@ -104,6 +104,9 @@ def test_log_of_a_server_that_does_not_answer_holds_up_nobody(tmp_path: Path) ->
             answered.wait(20.0)
             return [LineProgress(7, 10)]
 
+        def last_lines(self) -> list[str]:
+            return []
+
     slow = Files(ProgressSource("1", "slow", "", 0, tail=lambda parse: Slow()))
     slow.answers_at_once = False
     reader = ProgressReader(every_s=0.0)

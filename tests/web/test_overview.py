@@ -42,7 +42,7 @@ default = true
 """
 PAGES = (
     "/", "/queue", "/queue?tab=running", "/queue?tab=ended", "/jobs/1", "/jobs/2", "/teams", "/trends", "/whatif",
-    "/log", "/log?of=scheduler",
+    "/log", "/log?of=scheduler", "/nowhere",
 )  # fmt: skip
 
 
@@ -134,6 +134,7 @@ def test_what_the_scheduler_did(desk: Desk) -> None:
 def test_every_page_at_three_widths(browser: Browser, open_desk: tuple[Desk, str], scheme: str) -> None:
     """Nothing sticks out at the side, nothing keeps people out; pictures of it are left to look at."""
     visitor = Visitor(browser, open_desk[1], 1440, scheme)
+    visitor.expected = ("404",)  # of the page that is not there
     for path in PAGES:
         visitor.live(path)
         visitor.until(lambda: visitor.count("gpus") == "32")
@@ -144,6 +145,20 @@ def test_every_page_at_three_widths(browser: Browser, open_desk: tuple[Desk, str
             assert visitor.grave() == [], (path, width)
             visitor.shoot(f"page{re.sub('[^a-z0-9]+', '-', path)}-{width}-{scheme}")
         visitor.page.set_viewport_size({"width": 1440, "height": 860})
+    visitor.leave()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", ["/login", "/docs"])
+def test_pages_without_a_cluster(browser: Browser, open_desk: tuple[Desk, str], path: str, scheme: str) -> None:
+    """As those above."""
+    visitor = Visitor(browser, open_desk[1], 1440, scheme)
+    visitor.go(path)
+    for width in (1440, 1280, 390):
+        visitor.page.set_viewport_size({"width": width, "height": 860})
+        assert visitor.fits(), width
+        assert visitor.grave() == [], width
+        visitor.shoot(f"page{path.replace('/', '-')}-{width}-{scheme}")
     visitor.leave()
 
 

@@ -10,6 +10,7 @@ from dally.cluster.topology import Topology
 from dally.errors import InputError
 from dally.input_file import read_text
 from dally.live.backends.registry import check_name
+from dally.live.gpu_utilization import read_utilization
 from dally.live.health_settings import read_settings
 from dally.live.private_folder import STORE, own_folder
 from dally.perf.measured_model import learning
@@ -69,6 +70,7 @@ class Config:
     backend_settings: dict[str, str] = field(default_factory=dict)  # of one that another distribution brings
     retries: int = 0  # of a job whose GPU or collective exchange failed; 0: failed jobs are left alone
     health: dict[str, str] = field(default_factory=dict)  # what is done about slow machines: docs/health.md
+    prometheus: dict[str, str] = field(default_factory=dict)  # which says how busy GPUs are: docs/dashboard.md
     setup: Setup = field(default_factory=Setup)
 
     def checked(self) -> Config:
@@ -80,6 +82,7 @@ class Config:
             raise InputError(f"--speed {self.speed:g}: only the local backend's clock can run faster")
         self.address()
         read_settings(self.health)
+        read_utilization(self.prometheus)
         if not 0.0 < self.requests_per_s < float("inf"):
             raise InputError(f"requests_per_s: {self.requests_per_s:g}: must be more than 0 and finite")
         if not 0 <= self.retries <= MOST_RETRIES:

@@ -10,13 +10,14 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from dally.live.backends.base import Backend, HasProgress, ProgressSource
+from dally.live.log_end import read_end
 from dally.live.reconcile.roster import Roster
 from dally.model import FINISHED, MEASURE, NEVER, REPORT, RUNNING, Event, Job
 from dally.progress.failure import JobFailure, failure_in
 from dally.progress.line_parser import parse_line
 from dally.progress.line_progress import LineProgress
 from dally.progress.log_reader import EVERY_S, LogReader
-from dally.progress.log_tail import Parser, last_lines
+from dally.progress.log_tail import Parser
 from dally.progress.own_pattern import OwnPattern
 from dally.progress.report_file import LINE, read_statement
 from dally.progress.report_tail import ReportTail
@@ -28,7 +29,7 @@ MEASURED_SAMPLES: Final = 5  # of a place, before its time per step counts
 MEASURE_AGAIN_S: Final = 300.0
 REPORT_AGAIN: Final = 0.05  # a statement that changed by less is not worth another rank
 LEAST_S: Final = 1.0
-FAILURE_WITHIN_S: Final = 2.0  # a file server that does not answer must not hold up a cycle
+MOST_ENDED: Final = 1000  # jobs whose logs are still known after their end
 
 
 class JobProgress(NamedTuple):
@@ -73,6 +74,7 @@ class ProgressReader:
         self._look: threading.Thread | None = None
         self._reports: dict[str, LineProgress] = {}  # the latest
         self._sources: dict[str, ProgressSource] = {}  # of jobs that have not ended
+        self._ended: dict[str, ProgressSource] = {}  # of the latest that have
         self._stated: dict[str, str] = {}  # the latest statement that a backend passes on
         self._statements_due_s = clock()
         self._put: deque[tuple[str, int, int | None]] = deque()  # by any thread, since the latest cycle
@@ -176,7 +178,9 @@ class ProgressReader:
             self._reports.pop(job_id, None)
             self._stated.pop(job_id, None)
         for job_id in [job_id for job_id in self._sources if job_id not in roster.jobs]:
-            del self._sources[job_id]
+            self._ended[job_id] = self._sources.pop(job_id)
+        for job_id in list(self._ended)[:-MOST_ENDED]:
+            del self._ended[job_id]
         return result
 
     def _observe(self, job: Job, rows: list[LineProgress], now: float) -> list[Event]:
@@ -214,14 +218,13 @@ class ProgressReader:
 
     def failure_of(self, job_id: str) -> JobFailure | None:
         """Why a job failed, as far as the end of its log says; nobody waits long for that."""
-        source = self._sources.get(job_id)
-        if source is None or not source.log:
-            return None
-        lines: list[str] = []
-        reading = threading.Thread(target=_read_end, args=(source, lines), name="dally-failure", daemon=True)
-        reading.start()
-        reading.join(FAILURE_WITHIN_S)
-        return None if reading.is_alive() else failure_in(lines)
+        source = self.source_of(job_id)
+        return None if source is None else failure_in(read_end(source) or ())
+
+    def source_of(self, job_id: str) -> ProgressSource | None:
+        """Where the log of a job is that runs or has ended lately; None: it has none that may be read."""
+        source = self._sources.get(job_id) or self._ended.get(job_id)
+        return source if source is not None and source.log else None
 
     def ended(self, job: Job, now: float) -> None:
         """The job ended: what was estimated at its last place is judged by that."""
@@ -259,15 +262,3 @@ class ProgressReader:
             return JobProgress(step, total, None)
         at_s = followed.placed_s + times.segments[-1].samples[-1][0]  # when it said so
         return JobProgress(step, total, Left(*(max(now, at_s + value) for value in left)))
-
-
-def _read_end(source: ProgressSource, lines: list[str]) -> None:
-    """The end of what the job printed."""
-    if source.tail is None:
-        lines += last_lines(source.log, source.owner)
-        return
-
-    def keep(line: str) -> None:
-        lines.append(line)
-
-    source.tail(keep).look()

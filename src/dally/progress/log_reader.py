@@ -23,6 +23,13 @@ class Tail(Protocol):
         """What lines that were added say of progress, in their order."""
 
 
+class ReadableTail(Tail, Protocol):
+    """One that people read, too."""
+
+    def last_lines(self) -> list[str]:
+        """Its end, whatever was read of it before."""
+
+
 class LogReader:
     """Logs by key, as the daemon's jobs have them. Ask it now and then; it does what is due, and no more."""
 

@@ -80,7 +80,7 @@ class LogTail:
 
 
 def last_lines(path: str, owner: int | None = None) -> list[str]:
-    """The end of a log, if it is its owner's regular file."""
+    """The whole lines at the end of a log, if it is its owner's regular file."""
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -94,7 +94,13 @@ def last_lines(path: str, owner: int | None = None) -> list[str]:
         return []
     finally:
         os.close(number)
-    return content.decode("utf-8", "replace").split("\n")
+    return whole_lines(content, status.st_size > len(content))
+
+
+def whole_lines(content: bytes, is_cut: bool) -> list[str]:
+    """The lines of the end of a log; the first of them is left out if its beginning was cut off."""
+    lines = content.decode("utf-8", "replace").split("\n")
+    return lines[1:] if is_cut and len(lines) > 1 else lines
 
 
 def latest_progress(lines: Sequence[bytes], parse: Parser) -> Iterator[LineProgress]:

@@ -19,11 +19,11 @@ from dally.live.assembly import Service
 from dally.live.store.database import StoreError
 from dally.web.auth.access import Access
 from dally.web.auth.middleware import AuthMiddleware, Rate
-from dally.web.dashboard import act_dialogs, login, team_page, what_if_page
+from dally.web.dashboard import act_dialogs, job_output_page, login, team_page, what_if_page
 from dally.web.dashboard.live_scene import LiveScene
 from dally.web.dashboard.pages import add_pages, is_page, problem_page
 from dally.web.dashboard.templating import asset_url
-from dally.web.routes import acts, cluster, health, job_advice, jobs, outlook, overview, stated_progress
+from dally.web.routes import acts, cluster, health, job_advice, job_output, jobs, outlook, overview, stated_progress
 from dally.web.routes.bodies import PATTERNS
 from dally.web.site import Site
 
@@ -40,7 +40,7 @@ def make_app(service: Service, access: Access) -> FastAPI:
     """The application over a daemon."""
     app = FastAPI(title="Dally", version=__version__, description=ABOUT, openapi_url=None)
     app.state.site = Site(service)
-    for module in (jobs, acts, stated_progress, job_advice, outlook, cluster, overview, health):
+    for module in (jobs, job_output, acts, stated_progress, job_advice, outlook, cluster, overview, health):
         app.include_router(module.router)
     _add_reference(app)
     app.state.tokens = access.tokens
@@ -48,6 +48,7 @@ def make_app(service: Service, access: Access) -> FastAPI:
     app.include_router(login.router)
     app.include_router(what_if_page.router)
     app.include_router(team_page.router)
+    app.include_router(job_output_page.router)
     app.include_router(act_dialogs.router)
     app.add_middleware(AuthMiddleware, access=access, rate=Rate(service.config.requests_per_s))
     handle_problems(app)
@@ -157,7 +158,7 @@ def _operation(path: str, method: str, operation: dict[str, Any], parts: dict[st
     yield _table(f"Answers {good} with", list(_fields(answer.get("schema", {}), parts)))
     others = [(code, one["description"]) for code, one in operation["responses"].items() if code != good]
     yield f"<details><summary>Other answers</summary>{_table('', others)}</details>"
-    yield f"<pre>{escape(_curl(path, method, operation, parts))}</pre>"
+    yield f"<pre tabindex=0>{escape(_curl(path, method, operation, parts))}</pre>"
 
 
 def _fields(schema: dict[str, Any], parts: dict[str, Any]) -> Iterator[tuple[str, str]]:

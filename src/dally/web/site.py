@@ -14,6 +14,7 @@ from dally.cluster.topology import Topology
 from dally.live.assembly import Service
 from dally.live.cycle import CycleResult
 from dally.live.facts import known_model
+from dally.live.gpu_utilization import GpuUtilization, read_utilization
 from dally.live.history.live_record import scenario_of
 from dally.live.status import ClusterStatus, JobStatus
 from dally.live.store import Store
@@ -92,6 +93,7 @@ class Site:
         self.cycle_s = -float("inf")  # when the latest cycle came about, of the machine's clock
         self._pages: tuple[ClusterStatus, dict[Hashable, bytes]] = (service.daemon.status, {})
         self.loads: dict[str, float] = {}  # share of time that links are busy, by their names
+        self.utilization = GpuUtilization(read_utilization(service.config.prometheus))
         self.metrics = Metrics(service)
         self.alerts = Alerts(service.daemon, lambda: service.clock.wall_s(service.clock.now()))
         self.one_at_a_time = threading.Lock()  # of what takes its time

@@ -12,7 +12,7 @@ from dally.job_spec import JobSpec
 
 if TYPE_CHECKING:
     from dally.cluster.topology import Topology
-    from dally.progress.log_reader import Tail
+    from dally.progress.log_reader import ReadableTail
     from dally.progress.log_tail import Parser
 
 # ObservedJob.state
@@ -321,7 +321,7 @@ class ProgressSource:
     owner: int  # the user to whom both must belong
     pattern: str = ""  # of the lines that say how far it is, if its user states one
     stated: str = ""  # steps done, of how many: 120/400
-    tail: Callable[[Parser], Tail] | None = None  # reads a log that is no file of this machine
+    tail: Callable[[Parser], ReadableTail] | None = None  # reads a log that is no file of this machine
 
 
 @runtime_checkable

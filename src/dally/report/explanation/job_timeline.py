@@ -104,14 +104,14 @@ class Explainer:
         own = self.decisions.filter(pl.col("job_id") == job_id, pl.col("time_s") <= until_s)
         acts = iter(self.timeline.course.acts_of(self.timeline.numbers[job_id]))
         entries: list[TimelineEntry] = []
-        since_s = 0.0
+        since_s = waits_s = 0.0  # since a cycle knows that it waits, and since it does
         renewals: list[float] = []
         skipped = _middle(rows.height, most)
         for place, row in enumerate(rows.iter_rows(named=True)):
             time_s, kind, reason = row["time_s"], row["kind"], row.get("reason") or ""
             act = next(acts) if kind in MAKES else -1
             if place in skipped:
-                since_s = time_s if kind in BEGINS_TO_WAIT else since_s
+                since_s, waits_s = (time_s, time_s) if kind in BEGINS_TO_WAIT else (since_s, waits_s)
                 if place == skipped.start:
                     entries += self._renewals(renewals)
                     renewals = []
@@ -126,13 +126,14 @@ class Explainer:
                 if kind == "start":
                     entries += self._causes(job_id, own, since_s, time_s)
                 crossed = self._speeds.crossed(job["model"] or "", row["machines"], row["machine_gpus"])
-                text = self._placed(row, act, own, since_s) + crossed_text(crossed)
+                text = self._placed(row, act, own, waits_s) + crossed_text(crossed)
                 entries.append(TimelineEntry(time_s, kind, text))
             elif kind == "finish":
                 entries.append(TimelineEntry(time_s, kind, _outcome(job)))
             elif kind in BEGINS_TO_WAIT:
                 since_s = time_s
-                entries.append(TimelineEntry(time_s, kind, self._stopped(kind, job, own, time_s)))
+                waits_s = min(time_s, job["submit_s"]) if kind == "submit" else time_s
+                entries.append(TimelineEntry(waits_s, kind, self._stopped(kind, job, own, time_s)))
             elif kind not in HOLDS or reason != BY_ACTION:
                 entries.append(TimelineEntry(time_s, kind, _intervention(kind, reason)))
         entries += self._renewals(renewals)
