@@ -139,7 +139,8 @@ def docs_page(schema: dict[str, Any]) -> str:
     for path, methods in schema["paths"].items():
         for method, operation in methods.items():
             body.extend(_operation(path, method, operation, parts))
-    styles = "".join(f"<link rel=stylesheet href={asset_url(name)}>" for name in ("colours.css", "docs.css"))
+    icon = f"<link rel=icon href={asset_url('icon.svg')} type=image/svg+xml>"
+    styles = icon + "".join(f"<link rel=stylesheet href={asset_url(name)}>" for name in ("colours.css", "docs.css"))
     wide = '<meta name=viewport content="width=device-width, initial-scale=1">'
     theme = f"<script src={asset_url('theme.js')}></script>"
     head = f"<!doctype html><html lang=en><meta charset=utf-8>{wide}<title>Dally API</title>{styles}{theme}"
