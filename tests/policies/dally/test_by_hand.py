@@ -13,6 +13,7 @@ from dally.testing.strategies import Case
 
 GRID: list[tuple[tuple[str, ...], int]] = [(("r0",), 2), (("r0",), 2), (("r1",), 2), (("r1",), 2)]
 ONE_S = Costs(0.0, 1.0, 0.0)  # a restart takes 1 s per GPU
+PATIENT = {"finish_gain": "inf", "probe_share": "0"}  # a pass every 300 s, and none for gangs of the whole cluster
 
 
 def run(
@@ -46,7 +47,7 @@ def test_preemption_can_be_switched_off() -> None:
 def test_a_job_keeps_what_it_got_for_its_hold() -> None:
     # The hold ends at 6000 s. The newcomer comes at 5000 s, and passes follow every 300 s: the first one after
     # the hold is at 6200 s.
-    record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)], {"least_hold_s": "6000"})
+    record = run([(0.0, 8, 10_000.0), (5000.0, 8, 60.0)], {"least_hold_s": "6000", **PATIENT})
     assert [job.start_s for job in record.jobs] == [0.0, 6200.0]
 
 
@@ -86,8 +87,8 @@ def test_some_move_and_some_are_preempted_for_one_gang() -> None:
 def test_ranks_are_gpu_seconds_per_finish() -> None:
     # Both of one age: whoever asks for fewer GPUs comes first, and las goes by GPU-seconds had, which are none.
     jobs = [(0.0, 8, 100.0), (10.0, 8, 10.0), (11.0, 4, 10.0)]
-    assert [job.start_s for job in run(jobs).jobs] == [0.0, 110.0, 100.0]
-    assert [job.start_s for job in run(jobs, {"order": "las"}).jobs] == [0.0, 100.0, 110.0]
+    assert [job.start_s for job in run(jobs, PATIENT).jobs] == [0.0, 110.0, 100.0]
+    assert [job.start_s for job in run(jobs, {"order": "las", **PATIENT}).jobs] == [0.0, 100.0, 110.0]
 
 
 @pytest.mark.once

@@ -77,8 +77,12 @@ def test_the_smaller_its_share_of_the_cluster_the_more_a_gang_pays(gpus: int, fa
 
 
 def run(jobs: list[tuple[float, int, float]], options: dict[str, str] | None = None) -> RunRows:
-    """The run of jobs (submit_s, GPUs, duration_s) on one machine of 4 GPUs; a restart takes 1 s per GPU."""
-    return record_of(Case(ONE_MACHINE, jobs, costs=Costs(0.0, 1.0, 0.0)).run(build("dally", options)))
+    """The run of jobs (submit_s, GPUs, duration_s) on one machine of 4 GPUs; a restart takes 1 s per GPU.
+
+    Passes follow every 300 s, since there are no probes, and a gang pays with idle GPUs, unless options say otherwise.
+    """
+    given = {"finish_gain": "inf", "probe_share": "0", **(options or {})}
+    return record_of(Case(ONE_MACHINE, jobs, costs=Costs(0.0, 1.0, 0.0)).run(build("dally", given)))
 
 
 # A job of 1 GPU runs from 90 s on; a gang that wants all 4 comes at 100 s.
@@ -106,7 +110,7 @@ def test_a_price_of_nothing_is_paid_as_soon_as_anything_stood_idle() -> None:
 
 def test_a_price_that_idle_gpus_have_not_paid_is_not_taken() -> None:
     # 1 × 114 GPU-seconds × 8 are 912; 3 × 300 are 900 at the first pass.
-    record = run(ALONE, {"idle_worth": "8.0", "finish_gain": "inf"})
+    record = run(ALONE, {"idle_worth": "8.0"})
     assert record.jobs[1].start_s > 400.0
 
 

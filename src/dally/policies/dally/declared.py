@@ -115,14 +115,12 @@ SAFETY: Final = (
     Param("wake_s", USUAL.wake_s, "seconds between two cycles while jobs wait", 1.0),
 )
 LIMITS: Final = (*PLACES, *STOPS, *MOVES, *DRAINS, *PROBES, *SIZES, *SAFETY)
-# What serves gangs of most of the cluster and young jobs better, at a cost of up to 1 % of mean JCT elsewhere.
-OF_WIDE_GANGS: Final = {"finish_gain": 2.0, "hold": 4.0, "probe_again_s": 60.0}
 # By objective, what takes the place of usual values. For the slowdown, finishes of short jobs count more.
 # For the makespan wide gangs must not be left for the end: a job that has waited for six hours is served first.
 OBJECTIVES: Final[dict[str, dict[str, float]]] = {
     "jct": {},
-    "slowdown": {**OF_WIDE_GANGS, "length_power": -0.5, "probe_least_s": 10.0, "probe_stretch": 5.0},
-    "p99": {**OF_WIDE_GANGS, "gpu_power": 0.8, "length_power": 0.25},
+    "slowdown": {"length_power": -0.5},
+    "p99": {"gpu_power": 0.8, "length_power": 0.25},
     "makespan": {"patience_s": 21600.0, "patience": 0.0, "stretch_s": 21600.0, "reserved": 0.7},
     "fair": {"user_power": 1.0},
 }

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from dally.model import INFINITY
-
 DAY_S: Final = 86400.0
 SLACK: Final = 5e-4  # prices are rounded
 
@@ -28,7 +26,7 @@ class Limits(NamedTuple):
     # No job is preempted for one of its size until one has lived so many times as long as another.
     alike: float = 0.0
     least_hold_s: float = 60.0  # for which a job keeps what it got,
-    hold: float = 10.0  # at least so many restarts
+    hold: float = 4.0  # at least so many restarts
     # Moves to a faster place.
     migration: bool = True
     least_excess: float = 1.02  # slowdown over the best from which on a gang may move
@@ -48,13 +46,13 @@ class Limits(NamedTuple):
     quantum: float = 10.0  # the gang keeps it until others have waited, in all, so many times its restart
     quantum_s: float = 600.0  # and these seconds
     finish_share: float = 0.75  # a gang of this share of the cluster also gets its domain
-    finish_gain: float = INFINITY  # where it promises so many times as many finishes as the jobs that lose it
+    finish_gain: float = 2.0  # where it promises so many times as many finishes as the jobs that lose it
     # Probes of young jobs.
-    probe_stretch: float = 10.0  # a young job waits at most so many times as long as it has worked,
-    probe_least_s: float = 30.0  # and as this,
+    probe_stretch: float = 5.0  # a young job waits at most so many times as long as it has worked,
+    probe_least_s: float = 10.0  # and as this,
     probe_s: float = 600.0  # before it runs until it has worked for so long,
     probe_odds: float = 0.1  # where at least this share of such jobs ends in a probe,
-    probe_again_s: float = INFINITY  # one that found no room is tried again after so long, if not at the next pass,
+    probe_again_s: float = 60.0  # one that found no room is tried again after so long, if not at the next pass,
     probe_share: float = 0.2  # as long as such jobs hold no more than this share of the GPUs
     # Sizes of elastic jobs.
     elastic: bool = True
