@@ -48,6 +48,7 @@ FIGURES: Final = (JCT_MEAN, JCT_P99, SHORT_SLOWDOWN, USER_SLOWDOWN, PREEMPTIONS)
 JUDGED: Final[dict[Metric, float]] = {JCT_MEAN: 1.05, JCT_P99: 1.10, SHORT_SLOWDOWN: 1.5}
 WITHOUT_DURATIONS: Final = (NOTHING, "models")
 MARK: Final = " †"
+WITHIN: Final = "Every policy, judged like this against the lowest of the others, is within the limits in:"
 
 PAGE: Final = """# Adversarial workloads
 
@@ -161,6 +162,24 @@ def verdict(contests: Sequence[Contest], ours: str) -> str:
     return "Within its limit: " + "; ".join(texts) + "."
 
 
+def within_table(contests: Sequence[Contest]) -> TextTable:
+    """Every policy judged as ours is: in how many workloads it is within each limit of the lowest of the others."""
+    counted = []
+    for label in dict.fromkeys(entry.label for contest in contests for entry in contest.entries):
+        ratios = {
+            metric: [result.ratio() for contest in contests if (result := judged(contest, label, metric))]
+            for metric in JUDGED
+        }
+        good = [sum(ratio <= most for ratio in ratios[metric]) for metric, most in JUDGED.items()]
+        cells = [f"{count} of {len(ratios[metric])}" for count, metric in zip(good, JUDGED, strict=True)]
+        counted.append((-sum(good), label, cells))
+    lines = [
+        [TextCell(label + (MARK if knows_durations(label) else "")), *map(TextCell, cells)]
+        for _, label, cells in sorted(counted)
+    ]
+    return TextTable(["policy", *(metric.title for metric in JUDGED)], lines)
+
+
 def contests_of(rows: Sequence[Row], seeds: Sequence[int]) -> list[Contest]:
     """The workloads compared over some of the seeds."""
     return compare_rows([row for row in rows if row["seed"] in seeds], "")
@@ -175,13 +194,13 @@ def groups_of(seeds: Sequence[int]) -> dict[str, list[int]]:
     return {name: group for name, group in groups.items() if group}
 
 
-def sections(rows: Sequence[Row], seeds: Sequence[int], ours: str) -> list[tuple[str, TextTable, str]]:
-    """Heading, summary and verdict for each group of seeds."""
+def sections(rows: Sequence[Row], seeds: Sequence[int], ours: str) -> list[tuple[str, TextTable, str, TextTable]]:
+    """Heading, summary, verdict, and the verdicts of all policies for each group of seeds."""
     found = []
     for name, group in groups_of(seeds).items():
         contests = contests_of(rows, group)
         title = f"{name} ({', '.join(map(str, group))})"
-        found.append((title, summary_table(contests, ours), verdict(contests, ours)))
+        found.append((title, summary_table(contests, ours), verdict(contests, ours), within_table(contests)))
     return found
 
 
@@ -196,8 +215,8 @@ def page(rows: Sequence[Row], seeds: Sequence[int], ours: str, network: str) -> 
         ours=ours,
     )
     parts = [
-        f"### {title[:1].upper()}{title[1:]}\n\n{table.markdown()}\n{text}\n"
-        for title, table, text in sections(rows, seeds, ours)
+        f"### {title[:1].upper()}{title[1:]}\n\n{table.markdown()}\n{text}\n\n{WITHIN}\n\n{within.markdown()}"
+        for title, table, text, within in sections(rows, seeds, ours)
     ]
     parts.append("## All policies\n\nMeans over all seeds.\n")
     for contest in contests_of(rows, seeds):
@@ -271,8 +290,8 @@ def main() -> None:
         sys.exit(f"adversarial: {error}")
     for contest in contests_of(outcome.rows, seeds):
         print(f"{contest.workload}: {ROWS[contest.workload].about}\n\n{policies_table(contest).aligned()}\n")
-    for title, table, text in sections(outcome.rows, seeds, ours):
-        print(f"{title}\n\n{table.aligned()}\n\n{text}\n")
+    for title, table, text, within in sections(outcome.rows, seeds, ours):
+        print(f"{title}\n\n{table.aligned()}\n\n{text}\n\n{WITHIN}\n\n{within.aligned()}\n")
     if given.markdown:
         write_whole(given.markdown, page(outcome.rows, seeds, ours, given.network).encode())
     if given.json:
