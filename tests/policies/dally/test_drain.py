@@ -79,7 +79,7 @@ def test_the_smaller_its_share_of_the_cluster_the_more_a_gang_pays(gpus: int, fa
 def run(jobs: list[tuple[float, int, float]], options: dict[str, str] | None = None) -> RunRows:
     """The run of jobs (submit_s, GPUs, duration_s) on one machine of 4 GPUs; a restart takes 1 s per GPU.
 
-    Passes follow every 300 s, since there are no probes, and a gang pays with idle GPUs, unless options say otherwise.
+    Unless options say otherwise, passes follow every 300 s, as there are no probes, and gangs pay with idle GPUs.
     """
     given = {"finish_gain": "inf", "probe_share": "0", **(options or {})}
     return record_of(Case(ONE_MACHINE, jobs, costs=Costs(0.0, 1.0, 0.0)).run(build("dally", given)))

@@ -88,7 +88,11 @@ PROBES: Final = (
         "seconds after which a job without room for its probe is tried again",
         1.0,
     ),
-    Param("probe_share", USUAL.probe_share, "share of the GPUs that such jobs hold at most; 0: no probes"),
+    Param(
+        "probe_share",
+        USUAL.probe_share,
+        "share of the GPUs that such jobs hold at most, unless it is one; 0: no probes",
+    ),
 )
 SIZES: Final = (
     Param(

@@ -53,7 +53,7 @@ class Limits(NamedTuple):
     probe_s: float = 600.0  # before it runs until it has worked for so long,
     probe_odds: float = 0.1  # where at least this share of such jobs ends in a probe,
     probe_again_s: float = 60.0  # one that found no room is tried again after so long, if not at the next pass,
-    probe_share: float = 0.2  # as long as such jobs hold no more than this share of the GPUs
+    probe_share: float = 0.2  # as long as such jobs hold no more than this share of the GPUs, or it is the only one
     # Sizes of elastic jobs.
     elastic: bool = True
     dearest: float = 1.5  # GPU time per work of a larger size's last step, against the size that a job asks for

@@ -19,8 +19,8 @@ class Probes:
 
     A job is due once it has waited `probe_stretch` times as long as it has worked, or as `probe_least_s` if that is
     more. So a job that takes t seconds, from that least to a whole probe, has a slowdown of about `probe_stretch`
-    at most, as long as probes find room: together they hold a share of the GPUs at most. A turn protects from
-    ranks, not from a job whose patience has ended: the wait bound (starvation.py) knows of no turns.
+    at most, as long as probes find room: together they hold a share of the GPUs at most, unless it is one. A turn
+    protects from ranks, not from a job whose patience has ended: the wait bound (starvation.py) knows of no turns.
     """
 
     __slots__ = ("_due", "_jobs", "_limits", "_probing")
@@ -66,15 +66,12 @@ class Probes:
         self._due.put(job.number, until_s, 0.0)
 
     def room_for(self, job: Job, total: i64, now: float) -> bool:
-        """Whether the job's probe and those that go on hold no more than their share of the cluster."""
+        """Whether the job's probe and those that go on hold no more than their share, or no other goes on."""
         held: i64 = job.gpus
         for other, until_s in self._probing.values():
             if until_s > now:
                 held += other.gpus
-        if float(held) <= self._limits.probe_share * float(total):
-            return True
-        wide = float(held) >= self._limits.finish_share * float(total)
-        return wide and held == job.gpus and self._limits.finish_gain < INFINITY
+        return held == job.gpus or float(held) <= self._limits.probe_share * float(total)
 
     def protect(self, job: Job, until_s: float) -> None:
         """The job probes until then."""
