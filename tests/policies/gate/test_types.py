@@ -172,7 +172,7 @@ def test_a_gang_in_groups_waits_for_a_type_whose_machines_hold_them(policy: str)
 def test_what_happens_in_another_pool_puts_off_no_review() -> None:
     """`dally` looks again 300 s after its latest pass; an end on GPUs of another type is no pass of this pool's."""
     first, last = (200.0, 1, 1000.0, "A100"), (400.0, 4, 1000.0, "A100")
-    given = {"finish_gain": "inf"}  # no gang is served for its width
+    given = {"finish_gain": "inf", "probe_share": "0"}  # no gang is served for its width or youth
     alone = Typed((("x", "A100", 4),), (first, last)).run("dally", given).jobs
     two_pools = Typed((("x", "A100", 4), ("y", "V100", 4)), (first, (200.0, 2, 300.0, "V100"), last))
     beside = two_pools.run("dally", given).jobs
