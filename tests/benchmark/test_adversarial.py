@@ -71,7 +71,7 @@ def test_ours_is_judged_against_the_lowest_without_durations_that_finished_all()
 
 def test_seeds_of_the_choice_and_those_kept_aside_are_told_apart() -> None:
     assert not {*CHOICE} & {*ASIDE}
-    titles = [title for title, _, _ in sections(ROW_LIST, [1, 11], "dally")]
+    titles = [title for title, *_ in sections(ROW_LIST, [1, 11], "dally")]
     assert titles == ["tuning seeds (1)", "held-out seeds (11)"]
     text = page(ROW_LIST, [1, 11], "dally", "slow")
     assert "Within its limit: mean JCT in 0 of 1, at worst 1.10 times the lowest" in text
