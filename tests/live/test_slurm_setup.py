@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import select
 
 import dally as dally_package
+from dally.cli.live.slurm import remaining_text
 from dally.errors import InputError
 from dally.live.backends import base
 from dally.live.backends.slurm import SlurmBackend
@@ -59,6 +60,13 @@ def test_what_others_put_there_is_left_alone(tmp_path: Path) -> None:
             changes(conf, [], [], undo)
     with pytest.raises(InputError, match="no name of a partition"):
         script_text(['a"] = os.execute("x")'], [])
+
+
+def test_the_check_ends_with_what_remains() -> None:
+    assert remaining_text(0, 0) == "All jobs are rolled back"
+    assert remaining_text(0, 1).endswith("; 1 job still runs as Dally started it")
+    assert remaining_text(0, 1200).endswith("; 1,200 jobs still run as Dally started them")
+    assert remaining_text(2, 1).startswith("Waiting jobs that are not rolled back: 2;")
 
 
 def test_with_slurm(slurm: SlurmCluster, dally: Run) -> None:

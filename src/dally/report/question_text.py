@@ -80,8 +80,8 @@ def saving_sentences(saving: Values) -> Iterator[str]:
     now, after = saving["today"], saving["smallest"]
     low, high = saving["saved_gpus_range"]
     if after is None or not saving["saved_gpus"]:
-        most = f"; at most {high:,} are within chance" if high else ""
-        yield f"No: under {saving['policy']}, jobs wait longer on any smaller cluster{most}."
+        most = f" (90 % interval of the GPUs that could go: {low:,} to {high:,})" if high else ""
+        yield f"No: under {saving['policy']}, the mean job waits longer on any smaller cluster{most}."
         return
     yield (
         f"Yes: under {saving['policy']}, {after['gpus']:,} of {now['gpus']:,} GPUs keep the mean wait: "

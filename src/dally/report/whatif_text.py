@@ -53,6 +53,7 @@ def whatif_parts(values: Values, top_users: Sequence[Values], top: int) -> Itera
     yield f"{values['total']['jobs']:,} jobs on {gpus} GPUs: {current} (current) against {new} (new)"
     yield _plain(["", current, new, "change"], figure_rows(values))
     yield values["answer"]
+    yield from gpu_hours_caution(values)
     if len(values["seeds"]) > 1:
         yield f"± is {MEANING}."
     yield ""
@@ -75,6 +76,21 @@ def whatif_parts(values: Values, top_users: Sequence[Values], top: int) -> Itera
         replayed = values["total"]["current"]["gpu_h"]
         yield f"GPU-hours recorded: {values['recorded_gpu_h']:,.1f}; replayed: {replayed:,.1f}"
     yield from assumption_sentences(values)
+
+
+def gpu_hours_caution(values: Values) -> list[str]:
+    """A sentence where the change in GPU-hours is smaller than what the replay itself is off by; else none.
+
+    The verdict compares waits, and a replay that fits them can still hold GPUs for longer than the record.
+    """
+    recorded_h, saved_h = values["recorded_gpu_h"], abs(values["total"]["saved_gpu_h"])
+    if recorded_h is None or saved_h < 0.05:
+        return []
+    excess_h = values["total"]["current"]["gpu_h"] - recorded_h
+    if abs(excess_h) <= saved_h:
+        return []
+    more = f"{_hours(abs(excess_h))} GPU-hours {'more' if excess_h > 0 else 'fewer'}"
+    return [f"The replay holds {more} than the record, and the change is smaller: do not quote GPU-hours."]
 
 
 def _plain(heads: Sequence[str], rows: Sequence[Sequence[VerdictCell]]) -> TextTable:

@@ -98,7 +98,9 @@ def check(conf: Path = CONF, partitions: list[str] = PARTITIONS, as_json: bool =
 def rollback(
     conf: Path = CONF,
     check_only: bool = typer.Option(
-        False, "--check", help="Only list the jobs that are not rolled back; exit code 1 if there are any."
+        False,
+        "--check",
+        help="Only list the jobs that are not rolled back; exit code 1 if one waits for Dally.",
     ),
     jobs_only: bool = typer.Option(False, "--jobs-only", help="Leave job_submit.lua and slurm.conf as they are."),
     force: bool = typer.Option(False, "--force", help="Roll back even if a daemon still schedules this cluster."),
@@ -141,9 +143,23 @@ def _rolled_back(backend: SlurmBackend, conf: Path | None, jobs_only: bool, dry_
 
 def _print_remaining(backend: SlurmBackend, as_json: bool) -> int:
     remaining = _answer("rollback", backend.rollback().remaining)
-    lines = [f"job {one.job_id}: {one.why}" for one in remaining] or ["nothing is left to roll back"]
+    waiting = sum(one.waits for one in remaining)
+    lines = [
+        *(f"job {one.job_id}: {one.why}" for one in remaining),
+        remaining_text(waiting, len(remaining) - waiting),
+    ]
     _print(lines, as_json, {"remaining": [asdict(one) for one in remaining]})
-    return 1 if any(one.waits for one in remaining) else 0
+    return 1 if waiting else 0
+
+
+def remaining_text(waiting: int, running: int) -> str:
+    """How far the jobs are rolled back, in a line."""
+    if waiting:
+        return f"Waiting jobs that are not rolled back: {waiting}; run `dally slurm rollback`"
+    if not running:
+        return "All jobs are rolled back"
+    runs = "1 job still runs" if running == 1 else f"{running:,} jobs still run"
+    return f"All waiting jobs are rolled back; {runs} as Dally started {'it' if running == 1 else 'them'}"
 
 
 def _check_no_daemon(backend: SlurmBackend, folder: Path) -> None:

@@ -24,6 +24,7 @@ from dally.report.whatif_text import (
     assumption_sentences,
     figure_rows,
     fit_table,
+    gpu_hours_caution,
     group_rows,
     trust_sentences,
 )
@@ -78,6 +79,8 @@ def _verdict(page: Page, values: Values) -> None:
         page.add("</ul>")
     only = "Only a simulation: " if result["level"] in ("do not quote", "unchecked") else ""
     page.add(f'</div><p class="answer">{only}{marked(values["answer"])}</p>')
+    for line in gpu_hours_caution(values):
+        page.add(f"<p>{marked(line)}</p>")
 
 
 def _trust(page: Page, values: Values) -> None:
