@@ -83,7 +83,7 @@ def gpu_hours_caution(values: Values) -> list[str]:
 
     The verdict compares waits, and a replay that fits them can still hold GPUs for longer than the record.
     """
-    recorded_h, saved_h = values["recorded_gpu_h"], abs(values["total"]["saved_gpu_h"])
+    recorded_h, saved_h = values.get("recorded_gpu_h"), abs(values["total"]["saved_gpu_h"])
     if recorded_h is None or saved_h < 0.05:
         return []
     excess_h = values["total"]["current"]["gpu_h"] - recorded_h
