@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -95,10 +95,13 @@ class Replay:
         return found
 
 
-def replay(policy: str, shared: Path, folder: Path, every: int, effort: Effort) -> Iterator[Asked]:
+def replay(
+    policy: str, shared: Path, folder: Path, every: int, effort: Effort, job_progress: str = ""
+) -> Iterator[Asked]:
     """Questions and what came: each time so many jobs began to wait, about the last of them and about another."""
     prepared = prepare("venus80", 1, shared, folder)
-    simulation, _ = assemble(Cell("venus80", "normal", 1).scenario(prepared, policy, {}))
+    scenario = Cell("venus80", "normal", 1).scenario(prepared, policy, {})
+    simulation, _ = assemble(replace(scenario, job_progress=job_progress))
     run = Replay(simulation)
     rng = Random(1)
     first_s, last_s = (simulation.jobs[0].submit_s + days * DAY_S for days in DAYS)

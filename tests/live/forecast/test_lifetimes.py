@@ -52,6 +52,22 @@ def test_those_still_at_work_make_the_others_longer() -> None:
     assert 45 <= sum(duration_s > 3600.0 for duration_s in after) <= 65
 
 
+def test_what_a_job_reports_counts_as_earlier_reports_held() -> None:
+    lifetimes = taught([60.0] * 50)
+    reporting = job()
+    reporting.reported_s = 10000.0
+    first = lifetimes.draw(reporting, 600.0, NEVER, 100, Random(1))
+    assert 8000.0 <= sorted(first)[20] < sorted(first)[80] <= 12500.0
+    assert min(lifetimes.draw(reporting, 9600.0, NEVER, 100, Random(1))) > 9600.0
+    for number in range(200):  # jobs take twice what they say
+        lifetimes.learn(PastJob(number, 0.0, JobSpec(1, name="n", user="u"), 600.0, reported_s=300.0))
+    assert set(lifetimes.draw(reporting, 600.0, NEVER, 100, Random(1))) == {20000.0}
+    assert max(lifetimes.draw(reporting, 600.0, 700.0, 100, Random(1))) == 20000.0  # more than its user's statement
+    late = lifetimes.draw(reporting, 30000.0, NEVER, 100, Random(1))
+    assert min(late) > 30000.0
+    assert len(set(late)) > 10
+
+
 def test_the_narrowest_class_that_knows_speaks() -> None:
     lifetimes = taught([100.0] * 100, name="short")
     for number in range(100):

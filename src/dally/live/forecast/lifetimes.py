@@ -24,6 +24,7 @@ class PastJob:
     submit_s: float
     spec: JobSpec
     duration_s: float = NEVER  # of work at full speed; NEVER: it has not ended
+    reported_s: float = NEVER  # the same as its own progress had it last; NEVER: it said nothing
 
     @property
     def stated_s(self) -> float:
@@ -38,7 +39,7 @@ class PastJob:
 def past_of(job: Job, duration_s: float = NEVER) -> PastJob:
     """What is kept of the engine's job."""
     spec = replace(job.spec, gpus=int(job.gpus), group=int(job.group), model=job.model)
-    return PastJob(int(job.index), job.submit_s, spec, duration_s)
+    return PastJob(int(job.index), job.submit_s, spec, duration_s, job.reported_s)
 
 
 DAY_S: Final = 86400.0
@@ -146,6 +147,8 @@ WEIGHT: Final = 4.0  # jobs that the wider class counts for in a narrower one
 LEAST_AGE_S: Final = 60.0  # half of those alive at an age end by twice that, before anything is known
 LONGEST_S: Final = 30.0 * 86400.0
 TAIL_POINTS: Final = 16
+# Actual ÷ reported duration, before it is known how well reports hold: most within a fifth, a few far off.
+USUAL_RATIOS: Final = (0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 2.0)
 
 Key = tuple[str | int, ...]
 
@@ -169,6 +172,7 @@ class Lifetimes:
     def __init__(self) -> None:
         self._ended: dict[Key, deque[float]] = {(): deque(maxlen=KEEP_ALL)}
         self._ratios: deque[float] = deque(maxlen=KEEP)  # actual ÷ stated
+        self._report_ratios: deque[float] = deque(USUAL_RATIOS, maxlen=KEEP)  # actual ÷ reported
         self._alive: dict[Key, list[float]] = {}
         self._curves: dict[Key, LifetimeCurve] = {}
         self._tables: dict[tuple[Key, float], list[float]] = {}
@@ -190,6 +194,8 @@ class Lifetimes:
             self._ended.setdefault(key, deque(maxlen=KEEP)).append(past.duration_s)
         if past.stated_s > 0.0:
             self._ratios.append(past.duration_s / past.stated_s)
+        if past.reported_s > 0.0:
+            self._report_ratios.append(past.duration_s / past.reported_s)
         self._curves.clear()
         self._tables.clear()
 
@@ -232,10 +238,11 @@ class Lifetimes:
         return keys if burst is None else [("burst", burst), *keys]
 
     def _spread(self, job: Job, age_s: float, stated_s: float, count: int) -> list[float]:
-        if stated_s > age_s:
-            points = sorted(stated_s * ratio for ratio in [1.0, *self._ratios] if stated_s * ratio > age_s)
-            if points:
-                return quantiles([(point, 1.0) for point in points], count)
+        for known_s, ratios in ((job.reported_s, self._report_ratios), (stated_s, [1.0, *self._ratios])):
+            if known_s > age_s:
+                points = sorted(known_s * ratio for ratio in ratios if known_s * ratio > age_s)
+                if points:
+                    return quantiles([(point, 1.0) for point in points], count)
         keys = self._keys(job, self._bursts.of(job))
         known = self._tables.get((keys[0], age_s))
         if known is None or len(known) != count:

@@ -229,6 +229,7 @@ class Outlook:
 def past_in_row(row: dict[str, Any], usual_model: str) -> PastJob:
     """A job of the store, as one of the past."""
     job = job_of(observed_of(row), row["number"], row["submit_s"], usual_model)
+    job.reported_s = row["clocks"].get("reported_s", NEVER)  # of an older store it is not known
     duration_s = row["clocks"]["work_s"] if row["status"] == "finished" else NEVER
     return past_of(job, duration_s)
 

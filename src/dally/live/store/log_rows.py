@@ -150,6 +150,7 @@ def job_row(job: Job, observed: ObservedJob, placement: Placement | None) -> dic
     """The job's row of the table `jobs`, but for its outcome."""
     clocks: dict[str, Any] = {name: getattr(job, name) for name in CLOCKS}
     clocks.update({name: int(getattr(job, name)) for name in COUNTS})
+    clocks["reported_s"] = job.reported_s  # for the history alone: a job that goes on says it anew
     clocks["lease_end_s"] = None if job.lease_end_s == INFINITY else job.lease_end_s
     return {
         "number": int(job.index),
