@@ -95,3 +95,28 @@ def test_partitions_that_the_replay_keeps_are_no_reason() -> None:
     )
     kept = judge(fits(3.0), apart, AT_HOME, "fifo", held={"a100", "v100"})
     assert not any("anywhere" in one for one in kept.reasons)
+
+
+def test_a_mean_that_agrees_is_no_sign_of_another_cluster() -> None:
+    """Large jobs wait a tenth as long in the replay, and small ones ten times as long."""
+    sides = ((1, 3600.0, 36000.0), (16, 36000.0, 3600.0))
+    waits = [
+        Wait(f"{gpus}-{number}", gpus, 0.0, recorded_s, replayed_s)
+        for gpus, recorded_s, replayed_s in sides
+        for number in range(50)
+    ]
+    fit = wait_fit(waits)
+    for found in (Fits(fit, fit, fit), Fits(fit, wait_fit([]), fit)):
+        [reason] = told(found).reasons
+        assert "mean waits agree over the whole record, but not by size in the first three quarters" in reason
+        assert "10 h" in reason
+
+
+def test_jobs_that_still_ran_at_the_end() -> None:
+    def reasons(times: float, unended: int) -> list[str]:
+        return judge(fits(times), SOUND, AT_HOME, "fifo", unended=unended).reasons
+
+    [reason] = reasons(0.25, 60)
+    assert reason == "60 jobs still ran at the end of the record: in the replay their GPUs are free"
+    assert reasons(0.25, 6) == []
+    assert not any("still ran" in one for one in reasons(4.0, 60)), "their GPUs would make waits shorter"

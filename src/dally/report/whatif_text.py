@@ -345,7 +345,7 @@ def assumption_sentences(values: Values) -> list[str]:
         lines.append(
             f"Assumed: models of {values['models_assumed']:,} jobs, by the mix {values['mix']} (--mix NAME)."
         )
-    lines += [f"{count:,} jobs {what}." for what, count in values["notes"].items()]
+    lines += [f"{count:,} job{'s' if count != 1 else ''} {what}." for what, count in values["notes"].items()]
     missing = values["places"]["missing"]
     if missing:
         named = ", ".join(missing[:5]) + (f" and {len(missing) - 5:,} more" if len(missing) > 5 else "")

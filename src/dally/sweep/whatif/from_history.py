@@ -59,6 +59,7 @@ from dally.sweep.whatif.change import (
     check_sizes,
     today,
 )
+from dally.sweep.whatif.record_notes import record_notes, unended
 from dally.sweep.whatif.recorded_limits import RecordedLimits, queues_text, recorded_limits
 from dally.sweep.whatif.recorded_partitions import recorded_partitions
 from dally.sweep.whatif.verdict import Misplaced, judge
@@ -127,7 +128,7 @@ class HistoryWhatIf:
         self._networks = list(NETWORKS) if search else [preset]
         self._before = self._today(usual_of(self._policies), preset)
         simulation, trace = assemble(self._before.config)
-        self._notes = trace.notes
+        self._notes = trace.notes | record_notes(history, self._topology)
         placed = places_of(simulation.jobs, history.rows, self._topology)
         self._places = Misplaced(
             len(placed.ran), placed.elsewhere, placed.missing, len(placed.unused), self._topology.machine_count()
@@ -179,7 +180,9 @@ class HistoryWhatIf:
         self._places = self._places._replace(unused=len(self._unused & machines_used(runs[0])))
         held = {partition.name for partition in self._topology.partitions} | set(self._topology.gpu_types)
         beside = replayed_beside_free(runs[0], self._topology.total_gpus())
-        verdict = judge(fits, evidence, self._places, before.label, rows[0]["skipped"], known, held, beside)
+        verdict = judge(
+            fits, evidence, self._places, before.label, rows[0]["skipped"], known, held, beside, unended(history)
+        )
         values = self._inputs(before, after, rows) | compared
         values |= {
             "verdict": asdict(verdict),

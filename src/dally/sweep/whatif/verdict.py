@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dally.metrics.wait_fit import Evidence
+from dally.report.time_text import brief
 from dally.sweep.whatif.calibration import FEWEST, Fits
 
 USE, ROUGH, DO_NOT_QUOTE, UNCHECKED = "use", "rough", "do not quote", "unchecked"
 CLOSE = 0.25  # waits of the replay are within that of the recorded ones
 FAR = 0.5  # or off by more than that
 FEW = 0.05  # of jobs, or of machines
+SAME_MEAN = 0.1  # mean waits no farther apart are no reason
+MINUTE_S = 60.0
 BESIDE_FREE = 0.3  # of jobs that waited
 
 
@@ -42,15 +45,16 @@ class Verdict:
 
 def judge(
     fits: Fits, evidence: Evidence, places: Misplaced, policy: str, too_large: int = 0, network_known: bool = True,
-    held: Collection[str] = (), replayed_beside_free: float = 0.0,
+    held: Collection[str] = (), replayed_beside_free: float = 0.0, unended: int = 0,
 ) -> Verdict:  # fmt: skip
     """The verdict on a replay under the policy in use; how fast links are may be no more than a guess.
 
     `held`: partitions and GPU types that the replay kept jobs in; `replayed_beside_free`: the share of jobs that
-    wait in the replay, too, while enough GPUs are free (in other partitions, or scattered).
+    wait in the replay, too, while enough GPUs are free (in other partitions, or scattered); `unended`: jobs that
+    still ran at the end of the record, and are not replayed.
     """
     grave = _grave(evidence, places)
-    reasons = grave + _likely(fits, evidence, policy, too_large, held, replayed_beside_free)
+    reasons = grave + _likely(fits, evidence, policy, too_large, held, replayed_beside_free, unended)
     if fits.whole.jobs < FEWEST:
         text = f"Not checked: the trace records {fits.whole.jobs} waits. The figures below are only a simulation."
         return Verdict(DO_NOT_QUOTE if grave else UNCHECKED, text, grave, None)
@@ -100,19 +104,25 @@ def _others_needed(evidence: Evidence, places: Misplaced) -> bool:
 
 
 def _likely(
-    fits: Fits, evidence: Evidence, policy: str, too_large: int, held: Collection[str], replayed_beside_free: float
-) -> list[str]:
+    fits: Fits, evidence: Evidence, policy: str, too_large: int, held: Collection[str],
+    replayed_beside_free: float, unended: int,
+) -> list[str]:  # fmt: skip
     """What may have drawn the replay away from the record."""
     result = []
     waited = max(evidence.waited, 1)
-    shorter = fits.whole.replayed_mean_s < fits.whole.recorded_mean_s
+    recorded_s, replayed_s = fits.whole.recorded_mean_s, fits.whole.replayed_mean_s
+    shorter = replayed_s < recorded_s
+    if unended > FEW * evidence.jobs and shorter:
+        result.append(f"{unended:,} jobs still ran at the end of the record: in the replay their GPUs are free")
     if shorter and evidence.waited_beside_free > (BESIDE_FREE + replayed_beside_free) * waited:
         share = 100 * evidence.waited_beside_free / waited
         result.append(
             f"{share:.0f} % of the jobs that waited did so while enough of its GPUs were free: the cluster may "
             "have been smaller, or limits, reservations or dependencies held them back"
         )
-    if not shorter and evidence.peak_gpus <= evidence.cluster_gpus:
+    if fits.whole.sizes and abs(replayed_s - recorded_s) <= SAME_MEAN * max(recorded_s, MINUTE_S):
+        result.append(_of_a_part(fits))
+    elif not shorter and evidence.peak_gpus <= evidence.cluster_gpus:
         result.append(
             "jobs wait longer in the replay than they did: the cluster may have been larger, or its scheduler "
             "better"
@@ -130,3 +140,14 @@ def _likely(
     if policy.startswith("slurm-backfill") and evidence.without_limit > FEW * evidence.jobs:
         result.append(f"{evidence.without_limit:,} jobs state no time limit, by which Slurm plans")
     return result
+
+
+def _of_a_part(fits: Fits) -> str:
+    """Where the waits are apart if not in the mean of all: in a part of the time, and there at a size."""
+    parts = ((fits.first, "the first three quarters"), (fits.held_out, "the last quarter"), (fits.whole, "all"))
+    part, when = max((one for one in parts if one[0].sizes), key=lambda one: one[0].off)
+    worst = max(part.sizes, key=lambda size: abs(size.replayed_mean_s - size.recorded_mean_s) * size.jobs)
+    return (
+        f"mean waits agree over the whole record, but not by size in {when} of it: jobs of {worst.name} GPUs "
+        f"waited {brief(worst.recorded_mean_s)} in the mean, and {brief(worst.replayed_mean_s)} in the replay"
+    )
