@@ -445,6 +445,23 @@ def test_a_rotated_token_is_read_again(tmp_path: Path, monkeypatch: pytest.Monke
     assert sent == ["Bearer first", "Bearer second, longer"]
 
 
+def test_a_lost_answer_does_not_end_a_daemon_that_begins(
+    server: Server, backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither to the first request nor to the one for the key."""
+    lost = {"/version", "/api/v1/namespaces/dally/secrets/dally-scheduler-key"}
+
+    def call(method: str, path: str, *parts: Any, **more: Any) -> Any:
+        if path in lost:
+            lost.remove(path)
+            raise BackendError(f"{method} {path}: reset by peer")
+        return server.call(method, path, *parts, **more)
+
+    monkeypatch.setattr(backend.api, "call", call)
+    assert backend.topology().names[0] == ["n1", "n2"]
+    assert not lost
+
+
 def test_a_daemon_without_rights_says_so(server: Server, backend: KubernetesBackend) -> None:
     """And not that another daemon leads."""
     claim = backend.claim()

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
 THREADS: Final = 8
 READY_WITHIN_S: Final = 3.0  # a watch that broke may stand again
+BEGIN_WITHIN_S: Final = 5.0  # a daemon that ended for one lost answer would only begin again
 SETTLE_S: Final = 0.05  # after a change: others come with it
 
 log = structlog.get_logger("dally")
@@ -196,7 +197,7 @@ class KubernetesBackend(JobByJob):
         """Begin to watch, or see that the copies are up to date."""
         self._check_lease()
         if not self._open:
-            version = version_of(self.api.get("/version"))
+            version = version_of(self.api.insist("GET", "/version", None, BEGIN_WITHIN_S))
             self._gates = self._options.gates and version >= SINCE
             self._evictor.policy = "policy/v1" if version >= POLICY_V1 else "policy/v1beta1"
             self._seal.load()

@@ -17,6 +17,7 @@ from dally.live.backends.kubernetes.kube_api import KubeApi, RefusedError
 
 WRITTEN: Final = (names.RANK, names.PLACEMENT, names.TIER, names.NODE, names.SCHEDULER)
 FIELD: Final = "key"
+LOAD_WITHIN_S: Final = 3.0  # a busy or silent server is asked again for this long
 log = structlog.get_logger("dally")
 
 
@@ -33,7 +34,7 @@ class PlanSeal:
     def load(self) -> None:
         """Read the key, if there is one: without a Secret no pod was ever signed."""
         try:
-            secret = self._api.get(f"{self._folder}/{self._name}")
+            secret = self._api.insist("GET", f"{self._folder}/{self._name}", None, LOAD_WITHIN_S)
             self._key = base64.b64decode(secret["data"][FIELD])
         except RefusedError as refused:
             if refused.code != 404:
