@@ -129,6 +129,7 @@ def check_arrivals(slurm: SlurmCluster, early: str) -> None:
     assert states(backend) == {early: base.HELD, plain: base.QUEUED, held: base.HELD if user.name else base.QUEUED}
     job = next(job for job in backend.snapshot().jobs if job.job_id == plain)
     assert (job.spec.model, job.spec.duration_s, job.spec.group) == ("bert", 7200.0, 2)
+    assert slurm.run("squeue", "-h", "-j", plain, "-O", "admin_comment:200").startswith("dally:submit=")
     if user.name:
         user.run("scontrol", "hold", plain)
         user.run("scontrol", "release", held)
@@ -162,7 +163,7 @@ class User:
 
 
 SHOWN = (
-    ("squeue", "-a", "-h", "-o", "%i %T %Q %N %k %y %D"), ("squeue", "-a", "-h", "-O", "JobID,AdminComment:200"),
+    ("squeue", "-a", "-h", "-o", "%i %T %Q %N %k %y %D"), ("squeue", "-a", "-h", "-O", "JobID,admin_comment:200"),
     ("scontrol", "-o", "show", "node"), ("scontrol", "-o", "show", "reservation"),
     ("scontrol", "-o", "show", "partition"), ("scontrol", "show", "config"),
 )  # fmt: skip

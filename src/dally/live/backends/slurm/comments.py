@@ -1,4 +1,4 @@
-"""What `squeue -O AdminComment` shows of a job that waits for Dally: why, and when it may start."""
+"""What `squeue -O admin_comment` shows of a job that waits for Dally: why, and when it may start."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def without_mark(admin_comment: str) -> str:
 
 
 def with_message(admin_comment: str, message: str) -> str:
-    """The AdminComment with this before all else, in place of an earlier one: `squeue -O AdminComment` shows it."""
+    """The AdminComment with this first, in place of an earlier one: `squeue -O admin_comment` shows it."""
     text = re.sub(r"[\[\]\s]+", " ", message).strip()[:LONGEST_MESSAGE]
     return f"[Dally: {text}] {_MESSAGE.sub('', admin_comment)}".strip()
 

@@ -302,7 +302,7 @@ class SlurmBackend(JobByJob):
             time.sleep(min(pause_s, until_s - now_s))
 
     def publish(self, publication: Publication) -> None:
-        """Users see why their jobs wait by `squeue -O AdminComment`; written when no start is due."""
+        """Users see why their jobs wait by `squeue -O admin_comment`; written when no start is due."""
         starting = self._ordered | self._starter.in_flight().keys()
         comments = self._comments.due(publication, self._records, starting)
         if comments:
