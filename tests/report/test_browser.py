@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from dally.report.html.page import Page
 from tests.report.conftest import ARTIFACTS, Open
 
 PHONE = 390
+GRAVE = ("serious", "critical")
 KINDS = ("run", "comparison", "sweep", "whatif")
 TITLE_WITH_UNIT = re.compile(r"\S.* \([^()]+\)$")
 
@@ -39,6 +41,13 @@ def shoot(page: Any, name: str) -> None:
     page.screenshot(path=str(ARTIFACTS / f"{name}.png"), full_page=True)
 
 
+def grave(page: Any) -> list[str]:
+    """What axe-core finds that keeps people out."""
+    page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run()")["violations"]
+    return [f"{one['id']}: {one['nodes'][0]['html'][:120]}" for one in found if one["impact"] in GRAVE]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize(("device", "width"), [("desktop", 1280), ("phone", PHONE)])
@@ -50,6 +59,7 @@ def test_loads_and_fits(
     assert page.locator("p.lead").first.inner_text().endswith(".")
     dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (dark == "rgb(15, 19, 24)") == (scheme == "dark")
+    assert grave(page) == []
     shoot(page, f"{kind}-{device}-{scheme}")
 
 

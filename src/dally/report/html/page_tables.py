@@ -151,7 +151,7 @@ def _bound_text(bound: Spread | None, column: Column) -> str:
 def _table(head: str, rows: Sequence[str], foot: str = "") -> str:
     below = f"<tfoot>{foot}</tfoot>" if foot else ""
     return (
-        f'<div class="tablebox"><table class="sortable"><thead><tr>{head}</tr></thead>'
+        f'<div class="tablebox" tabindex="0"><table class="sortable"><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody>{below}</table></div>"
     )
 
@@ -219,7 +219,7 @@ def cells_table(heads: Sequence[str], lines: Sequence[Sequence[VerdictCell]], so
     rows = "".join(f"<tr>{''.join(map(_shown, line, range(len(line))))}</tr>" for line in lines)
     kind = ' class="sortable"' if sortable else ""
     head = f"<thead><tr>{''.join(plain)}</tr></thead>"
-    return f'<div class="tablebox"><table{kind}>{head}<tbody>{rows}</tbody></table></div>'
+    return f'<div class="tablebox" tabindex="0"><table{kind}>{head}<tbody>{rows}</tbody></table></div>'
 
 
 def _shown(cell: VerdictCell, place: int) -> str:
