@@ -412,14 +412,20 @@ def test_users_see_why_a_job_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     comments = WaitingComments()
 
     def due(*notices: base.WaitingNotice, start: str = "", starting: tuple[str, ...] = ()) -> dict[str, str]:
-        every = frozenset(records)
-        return comments.due(base.Publication(every, notices, (), lambda _: start), records, starting)
+        """After they have waited for a while: jobs that start in a moment get none."""
+        publication = base.Publication(frozenset(records), notices, (), lambda _: start)
+        at_once = comments.due(publication, records, starting)
+        now_s[0] += 5.0
+        return at_once | comments.due(publication, records, starting)
 
     tasks = [waiting("20_0", "gpus", "a"), waiting("20_1", "gpus", "b")]
+    assert comments.due(base.Publication(frozenset(records), (*tasks,), (), lambda _: ""), records, ()) == {}
     assert due(*tasks, starting=("20_2",)) == {}  # or it would lose the mark of its start
     first = due(waiting("7", "gpus", "waits for [8] GPUs"), *tasks)
     assert first == {"7": "[Dally: waits for 8 GPUs] see 5 dally:submit=1", "20_[0-2]": "[Dally: a] dally:submit=1"}
     assert due(waiting("7", "gpus", "waits for [8] GPUs"), start="14:30") == {}  # soon enough
+    assert due(waiting("7", "timer", "waits for its rack")) == {}
+    now_s[0] += 20.0
     assert "7" in due(waiting("7", "timer", "waits for its rack"))
     now_s[0] += 120.0
     assert due(waiting("7", "timer", "waits for its rack"), start="14:30") == {

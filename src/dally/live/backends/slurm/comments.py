@@ -11,7 +11,9 @@ from dally.live.backends.slurm.job_mark import with_message
 from dally.live.backends.slurm.job_record import JobRecord, text_of, whole_id
 
 MOST_AT_ONCE: Final = 25  # in one cycle: each is a call of scontrol
-AGAIN_S: Final = 120.0  # before the same job's is written again, unless its reason is another
+SETTLED_S: Final = 5.0  # a job that starts sooner gets none: each takes slurmctld's time
+AGAIN_S: Final = 120.0  # before the same job's is written again,
+CHANGED_S: Final = 20.0  # or if its reason is another
 
 
 class WaitingComments:
@@ -19,6 +21,7 @@ class WaitingComments:
 
     def __init__(self) -> None:
         self._written: dict[str, tuple[float, str, str]] = {}  # by job: when, which reason, and the message
+        self._since_s: dict[str, float] = {}  # by job: since when it waits
 
     def due(
         self, publication: Publication, records: Mapping[str, JobRecord], starting: Container[str]
@@ -37,12 +40,16 @@ class WaitingComments:
             job_id = whole_id(record.row)
             if job_id in leaving:
                 continue
+            if now_s - self._since_s.setdefault(notice.job_id, now_s) < SETTLED_S:
+                continue
             message = message_of(notice, publication.expected_start(notice.job_id))
             at_s, reason, before = self._written.get(job_id, (-AGAIN_S, "", ""))
-            recent = now_s - at_s < AGAIN_S and reason == notice.reason
+            recent = now_s - at_s < (AGAIN_S if reason == notice.reason else CHANGED_S)
             if job_id not in result and message != before and not recent:
                 result[job_id] = with_message(text_of(record.row, "admin_comment"), message)
                 self._written[job_id] = (now_s, notice.reason, message)
+        waiting = {notice.job_id for notice in publication.waiting}
+        self._since_s = {job_id: since_s for job_id, since_s in self._since_s.items() if job_id in waiting}
         alive = {whole_id(record.row) for record in records.values()}
         self._written = {job_id: entry for job_id, entry in self._written.items() if job_id in alive}
         return result

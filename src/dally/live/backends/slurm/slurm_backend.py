@@ -106,7 +106,8 @@ class SlurmBackend(JobByJob):
         self._latest = Observed((), ())
         self._snapshot_s = time.monotonic()  # at the latest snapshot
         self._facts: dict[tuple[str, str], tuple[JobSpec, list[str]]] = {}  # and problems, by job and comment
-        self._print = ""
+        self._print = "", ""  # jobs and nodes, as last looked at
+        self._nodes_due_s = 0.0  # when nodes are looked at again
         self._changed_s = -BUSY_S  # when that was last another
         self._lease: Lease | None = None
         self._starter = Starter(self._tools, self._check_lease)
@@ -287,8 +288,7 @@ class SlurmBackend(JobByJob):
         while True:
             began_s = time.monotonic()
             try:
-                result = self._tools.run("squeue", "-h", "-a", "-t", "all", "-o", "%i %T %Q")
-                result += self._tools.run("sinfo", "-h", "-N", "-o", "%N %T")
+                result = self._tools.run("squeue", "-h", "-a", "-t", "all", "-o", "%i %T %Q"), self._shown_nodes()
             except BackendError:
                 result = self._print
             now_s = time.monotonic()
@@ -300,6 +300,13 @@ class SlurmBackend(JobByJob):
             busy_s = max(BUSY_POLL_S, (now_s - began_s) / LOOK_SHARE)
             pause_s = min(POLL_S, busy_s) if now_s - self._changed_s < BUSY_S else POLL_S
             time.sleep(min(pause_s, until_s - now_s))
+
+    def _shown_nodes(self) -> str:
+        """Their states, once a second: those of jobs say when GPUs fall free."""
+        if time.monotonic() < self._nodes_due_s:
+            return self._print[1]
+        self._nodes_due_s = time.monotonic() + POLL_S
+        return self._tools.run("sinfo", "-h", "-N", "-o", "%N %T")
 
     def publish(self, publication: Publication) -> None:
         """Users see why their jobs wait by `squeue -O admin_comment`; written when no start is due."""
