@@ -58,8 +58,8 @@ class FaultyCluster:
         for host in hosts:
             (folder / host).mkdir(mode=0o700)
         self.faults: tuple[Callable[[], None], ...] = (
-            self.kill_controller, self.half_output, self.clock_ahead, self.requeue, self.sleep_over_the_lease,
-            self.kill_node, self.clock_behind, self.cut_network, self.hang, self.hold, self.lose_store,
+            self.kill_controller, self.half_output, self.lose_store, self.cut_network, self.clock_ahead,
+            self.requeue, self.sleep_over_the_lease, self.kill_node, self.clock_behind, self.hang, self.hold,
         )  # fmt: skip
 
     def _write_tools(self) -> None:

@@ -20,6 +20,7 @@ from benchmarks.slurm_faults import FaultyCluster
 IMPOSSIBLE: Final = "one&two"  # features that no node has both of
 MEMBERS: Final = "n[01-04]"  # of the partition `gpu`
 SPARE: Final = "n05"  # a node that joins it for a moment
+ALL: Final = 10000  # jobs
 GONE_AFTER_S: Final = 75.0  # slurmctld forgets jobs that have ended once a minute
 
 # By method: the rows that it is for.
@@ -38,7 +39,7 @@ ROWS: Final[dict[str, tuple[str, ...]]] = {
     "hold_starting": ("start-held", "foreign-release", "released", "held"),
     "lose_node_under_starts": ("undone-start", "undone-starting", "undone-start-held"),
     "close_partition": ("start-blocked", "send-recall", "blocked-over", "blocked-waits", "calling-back", "blocked"),
-    "close_partition_and_lose_node": ("undone-start-blocked", "undone-starting"),
+    "lose_node_under_releases": ("undone-start", "undone-starting", "undone-start-held", "undone-start-blocked"),
     "release_blocked": ("blocked-again", "blocked-waits", "blocked"),
     "requeue": ("foreign-start", "requeued", "requeued-held"),
     "stand_in_the_way": ("start-too-late", "starting", "calling-back"),
@@ -76,7 +77,7 @@ class Provocations:
     def submit_odd_jobs(self) -> None:
         jobs = [self.submit("--gres=gpu:1", "-C", IMPOSSIBLE), self.submit("--gres=gpu:0")]
         self.lost.update(jobs)
-        time.sleep(4.0)
+        time.sleep(8.0)
         self._slurm.run("scancel", *filter(None, jobs), ok=False)
 
     def outgrow(self) -> None:
@@ -152,9 +153,11 @@ class Provocations:
     def hold_and_release(self) -> None:
         for job_id in self.jobs("R", 3):
             self.act("hold", job_id)
-            time.sleep(self._chance.uniform(0.3, 2.5))
+            until_s = time.monotonic() + self._chance.choice((1.0, 10.0))
+            while job_id in self.jobs("R", ALL) and time.monotonic() < until_s:
+                time.sleep(0.1)
             self.act("release", job_id)
-            time.sleep(1.0)
+            time.sleep(2.0)
 
     # Slurm does not answer, or will not.
 
@@ -171,9 +174,9 @@ class Provocations:
             time.sleep(10.0)
 
     def hold_starting(self) -> None:
-        jobs = self.jobs("PD", 6)
+        jobs = self.jobs("PD", ALL)
         with self.refused():
-            time.sleep(self._chance.uniform(1.0, 3.0))
+            time.sleep(self._chance.uniform(1.0, 4.0))
             self.scontrol("hold", *jobs)
             time.sleep(2.0)
         self.scontrol("release", *jobs)
@@ -185,7 +188,7 @@ class Provocations:
             time.sleep(self._chance.uniform(0.5, 3.0))
             self.scontrol("update", f"NodeName={node}", "State=DOWN", "Reason=test")
             time.sleep(self._chance.uniform(0.3, 1.5))
-            jobs = self.jobs("PD", 8)
+            jobs = self.jobs("PD", self._chance.choice((4, ALL)))
             self.scontrol("hold", *jobs)
             time.sleep(2.0)
         self.scontrol("update", f"NodeName={node}", "State=RESUME")
@@ -198,13 +201,34 @@ class Provocations:
         self.scontrol("update", "PartitionName=gpu", "State=UP")
         time.sleep(6.0)
 
-    def close_partition_and_lose_node(self) -> None:
+    def lose_node_under_releases(self) -> None:
+        """Jobs are released and cannot start; their node fails, and before the next look at them more happens."""
+        in_the_way = self.submit_in_the_way()
         node = self._chance.choice(self._slurm.nodes[:4])
-        self.scontrol("update", "PartitionName=gpu", "State=DOWN")
-        time.sleep(self._chance.uniform(0.3, 3.0))
+        time.sleep(3.0)
+        before = self._failures()
         self.scontrol("update", f"NodeName={node}", "State=DOWN", "Reason=test")
-        time.sleep(self._chance.uniform(1.0, 3.0))
+        until_s = time.monotonic() + 6.0
+        while self._failures() == before and time.monotonic() < until_s:
+            time.sleep(0.02)
+        jobs = self.jobs("PD", ALL)
+        with self.asleep():
+            self._chance.choice((
+                lambda: self.scontrol("update", "PartitionName=gpu", "State=DOWN"),
+                lambda: self.scontrol("hold", *jobs),
+                lambda: None,
+            ))()  # fmt: skip
+            time.sleep(2.5)
+        time.sleep(2.0)
+        self._slurm.run("scancel", in_the_way, ok=False)
         self.scontrol("update", f"NodeName={node}", "State=RESUME")
+        self.scontrol("update", "PartitionName=gpu", "State=UP")
+        self.scontrol("release", *jobs)
+        time.sleep(2.0)
+
+    def _failures(self) -> int:
+        """How many nodes the daemon has seen fail."""
+        return (self._folder / "alpha.log").read_text().count('"event": "fail"')
 
     def release_blocked(self) -> None:
         for seconds in (5.0, 0.0):
@@ -213,16 +237,18 @@ class Provocations:
             if seconds:
                 self.scontrol("update", "PartitionName=gpu", "State=UP")
                 time.sleep(self._chance.uniform(1.0, 4.0))
-        self.scontrol("release", *self.jobs("PD", 12))
+        self.scontrol("release", *self.jobs("PD", ALL))
         time.sleep(4.0)
 
     def stand_in_the_way(self) -> None:
-        """A job of another scheduler's is ahead of ours in Slurm's own queue, and wants all nodes."""
-        job_id = self._slurm.run(
-            "sbatch", "--parsable", "-N4", "--exclusive", "-o", "/dev/null", "--wrap=sleep 2", ok=False
-        ).strip()
+        job_id = self.submit_in_the_way()
         time.sleep(14.0)
         self._slurm.run("scancel", job_id, ok=False)
+
+    def submit_in_the_way(self) -> str:
+        """A job of another scheduler's, ahead of ours in Slurm's own queue, that wants all nodes."""
+        words = ("sbatch", "--parsable", "-N4", "--exclusive", "-o", "/dev/null", "--wrap=sleep 2")
+        return self._slurm.run(*words, ok=False).strip()
 
     def be_away(self) -> None:
         """For so long that slurmctld has forgotten what ended meanwhile."""
@@ -230,7 +256,7 @@ class Provocations:
         self.lost.update((running, waiting))
         self.scontrol("hold", waiting)
         until_s = time.monotonic() + 40.0
-        while running not in self.jobs("R", 99) and time.monotonic() < until_s:
+        while running not in self.jobs("R", ALL) and time.monotonic() < until_s:
             time.sleep(0.3)
         time.sleep(1.5)
         self.away = True
