@@ -1,15 +1,17 @@
 """The daemon dies in each transition that a job on Slurm can come into: nothing is lost, nothing runs twice.
 
-usage: python -m benchmarks.slurm_transitions [--minutes 30] [--seed 1] [--only ROW,ROW]
+usage: python -m benchmarks.slurm_transitions [--minutes 30] [--seed 1] [--only ROWS] [--keep FILE] [--after FILE]
 
 One daemon schedules a private cluster of 4 nodes under a policy that moves running jobs all the time. Users,
 operators and nodes bring jobs into each transition of docs/reconcile.md (benchmarks/slurm_provocations.py), and the
 daemon kills itself there: before the orders of that cycle are sent, and once more while they are carried out. A job
 writes down when it begins, is stopped and ends, and holds a lock while it runs: a second run at once is seen.
+The deaths of this run, and those of an earlier one (`--after`), are written to `--keep`, and the log beside it.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import threading
@@ -149,20 +151,28 @@ def run(slurm: SlurmCluster, folder: Path, minutes: float, seed: int, only: str)
 
 
 def main() -> None:
-    given = options(__doc__, minutes=30.0, seed=1, only="", keep="")
+    given = options(__doc__, minutes=30.0, seed=1, only="", keep="", after="")
     need_slurm()
     with (
         slurm_cluster(1, NODES, GPUS, "MinJobAge=5\n", kind=SpareNode) as slurm,
         tempfile.TemporaryDirectory() as text,
     ):
         folder = Path(text)
+        if given.after:
+            shutil.copy(given.after, folder / "killed")
         try:
             result, lost = run(slurm, folder, given.minutes, given.seed, given.only)
         finally:
             if given.keep:
-                Path(given.keep).write_text((folder / "alpha.log").read_text())
-        rows = due(folder, given.only)
-        killed = deaths(folder)
+                shutil.copy(folder / "killed", given.keep)
+                shutil.copy(folder / "alpha.log", f"{given.keep}.log")
+        fine = report(folder, given.only, result, lost)
+    sys.exit(not fine)
+
+
+def report(folder: Path, only: str, result: ShortJobs, lost: list[str]) -> bool:
+    """Print what came of it; whether all of it is as it should be."""
+    rows, killed = due(folder, only), deaths(folder)
     every = sum(map(len, TABLES.values()))
     both = sum(f"{line.split()[0]} {MOMENTS[1]}" in killed for line in killed if line.endswith(MOMENTS[0]))
     print(f"killed {len(killed)} times, at both moments in {both} of {every} transitions")
@@ -172,7 +182,7 @@ def main() -> None:
     runs = sum(words.count("begin") for words in result.lines.values())
     print(f"{len(result.lines)} jobs, {runs} runs; {len(lost)} lost {lost[:5]}")
     print(f"{len(twice)} twice at once {twice[:5]}, {len(result.again)} again after their end {result.again[:5]}")
-    sys.exit(bool(lost or twice or result.again or rows))
+    return not (lost or twice or result.again or rows)
 
 
 class SpareNode(SlurmCluster):
