@@ -245,6 +245,32 @@ def fast_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fast_attempts")
+@pytest.mark.parametrize("call", ["term", "requeuehold"])
+def test_a_job_stays_paused_while_scontrol_alone_does_not_answer(call: str) -> None:
+    """It has been sent SIGTERM: if it went on, it would end as if it had run."""
+    tools, attempts = PausingTools(), [0]
+
+    def hangs(name: str) -> None:
+        if name == call and tools.state == "STOPPED" and attempts[0] < 3 * preempter_module.ATTEMPTS:
+            attempts[0] += 1
+            raise NoAnswerError("Unable to contact slurm controller")
+
+    answers = tools.run
+
+    def run(*parts: str, **options: Any) -> str:
+        hangs(parts[1])
+        return answers(*parts, **options)
+
+    tools.run = run  # type: ignore[method-assign]
+    preempter = Preempter(tools, lambda: hangs("term"), lambda job_id: None)  # type: ignore[arg-type]
+    preempter.add(["1"])
+    assert preempter.wait_idle(30.0)
+    assert tools.state == "PENDING"
+    assert not any("--signal=CONT" in parts for parts in tools.calls)
+    preempter.close()
+
+
+@pytest.mark.usefixtures("fast_attempts")
 @pytest.mark.parametrize("unanswered", [1, 2, 3, 7])
 def test_a_paused_job_leaves_once_slurm_answers_again(unanswered: int) -> None:
     """Without another order: no cycle need succeed meanwhile."""

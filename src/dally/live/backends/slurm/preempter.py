@@ -18,7 +18,7 @@ from typing import Final
 from dally.live.backends.base import BackendError
 from dally.live.backends.slurm.job_record import PAUSED, STOPPING
 from dally.live.backends.slurm.order_worker import OrderWorker
-from dally.live.backends.slurm.tools import Tools
+from dally.live.backends.slurm.tools import DID_NOT_ANSWER, NO_ANSWER, Tools
 
 PAUSED_WITHIN_S: Final = 1.0  # SIGSTOP reaches a job, and an earlier end reaches slurmctld
 TERMINATED_WITHIN_S: Final = 0.4  # SIGTERM reaches a paused job
@@ -90,7 +90,7 @@ class Preempter(OrderWorker[list[str]]):
 
     def _carry_out(self, batch: list[str]) -> None:
         failed = self.stop(batch)
-        if failed and self._paused:
+        if any(not is_outage(line) for line in failed) and self._paused:
             self._look_at_paused()
         with self._changed:
             self._settle(batch, failed)
@@ -168,6 +168,11 @@ class Preempter(OrderWorker[list[str]]):
 
     def _all_or_each(self, command: Sequence[str], jobs: Sequence[str]) -> list[str]:
         return all_or_each(self._tools, command, jobs)
+
+
+def is_outage(line: str) -> bool:
+    """Whether Slurm did not answer: a job that was sent SIGTERM must not go on then, or it would end for good."""
+    return any(text in line for text in (*NO_ANSWER, DID_NOT_ANSWER))
 
 
 def finish_paused(tools: Tools, jobs: Sequence[str]) -> list[str]:

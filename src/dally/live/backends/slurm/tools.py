@@ -12,6 +12,7 @@ from dally.live.backends.job_environment import UMASK, tool_environment
 
 LONGEST_COMPLAINT = 300  # characters
 # What the tools print where slurmctld is away or too busy.
+DID_NOT_ANSWER = "did not answer within"
 NO_ANSWER = ("Unable to contact slurm controller", "Socket timed out", "Zero Bytes were transmitted")
 
 
@@ -44,7 +45,7 @@ class Tools:
         except FileNotFoundError:
             raise BackendError(f"{parts[0]} is not installed here, or not on the PATH") from None
         except subprocess.TimeoutExpired:
-            raise NoAnswerError(f"{parts[0]} did not answer within {self._timeout_s:g} s") from None
+            raise NoAnswerError(f"{parts[0]} {DID_NOT_ANSWER} {self._timeout_s:g} s") from None
         except (OSError, ValueError) as error:
             raise BackendError(f"{parts[0]} cannot be run: {one_line(str(error), LONGEST_COMPLAINT)}") from None
         if done.returncode:
