@@ -172,7 +172,7 @@ def test_types_of_gpu_and_unknown_machines_are_said(dally: Run, folder: Path) ->
     for text in (
         "3 jobs ran on GPUs of one type (2 on a100, 1 on h100): HERE THEY MAY RUN ON ANY.",
         "2 jobs ran at a recorded place: what it cost them is taken out of their durations.",
-        "1 jobs ran on machines that the cluster does not have: their durations are taken as they are.",
+        "1 job ran on machines that the cluster does not have: their durations are taken as they are.",
         "Machines of the record that the cluster does not have: x1, x2.",
         "Not checked: the trace records 3 waits",
     ):
