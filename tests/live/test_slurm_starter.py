@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, StartOrder
 from dally.live.backends.slurm import SlurmBackend, background_reader
 from dally.live.backends.slurm import preempter as preempter_module
 from dally.live.backends.slurm import starter as starter_module
+from dally.live.backends.slurm.job_record import records_of
 from dally.live.backends.slurm.preempter import Preempter
 from dally.live.backends.slurm.tools import NoAnswerError
 from tests.live.test_slurm_records import row
@@ -295,3 +297,16 @@ def test_a_job_that_slurm_refuses_to_requeue_does_not_stay_paused(refusals: int,
     refused = state == "RUNNING"  # the table gives up on it in the end: others are not promised its GPUs for ever
     assert preempter.refusal("1") == ("preempt of job 1: Job violates a rule" if refused else "")
     preempter.close()
+
+
+def test_a_job_left_paused_is_requeued_until_that_succeeds() -> None:
+    backend, tools = SlurmBackend(), PausingTools(refusals=2)
+    tools.state = "STOPPED"
+    backend._tools = tools  # type: ignore[assignment]
+    (record,) = records_of([row(job_id=1, job_state="STOPPED")])
+    backend._records = {"1": record}
+    backend._latest = base.Observed((base.ObservedJob("1", base.RUNNING, JobSpec(1), 0.0, {"a": 1}, True, ""),), ())
+    for _ in range(2):
+        assert backend.complete() == ["preempt of job 1: Job violates a rule"]
+    assert (backend.complete(), tools.state) == ([], "PENDING")
+    backend.close()

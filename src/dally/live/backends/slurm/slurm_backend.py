@@ -112,7 +112,7 @@ class SlurmBackend(JobByJob):
         self._lease: Lease | None = None
         self._starter = Starter(self._tools, self._check_lease)
         self._preempter = Preempter(self._tools, self._check_lease, self._starter.drop)
-        self._taken_up = False  # whether what an earlier daemon left half done is
+        self._left_paused: set[str] | None = None  # by an earlier daemon; None: not known yet
         self._snapshot_lock = threading.Lock()
         self._comments = WaitingComments()
         self._marks = MarkMemory()
@@ -360,16 +360,15 @@ class SlurmBackend(JobByJob):
         return left + rollback.carry_out(rollback.plan())
 
     def _take_up(self) -> list[str]:
-        """Once: an earlier daemon may have died while it stopped jobs."""
-        if self._taken_up:
-            return []
+        """An earlier daemon may have died while it stopped jobs: they are requeued, however often that takes."""
         managed = {job.job_id for job in self._latest.jobs if job.managed}
-        paused = [name for name, record in self._records.items() if record.paused and name in managed]
-        if paused:
-            self._check_lease()
-        result = finish_paused(self._tools, paused)
-        self._taken_up = True
-        return result
+        paused = {name for name, record in self._records.items() if record.paused and name in managed}
+        self._left_paused = paused if self._left_paused is None else self._left_paused & paused
+        due = self._left_paused - self._preempter.in_flight()
+        if not due:
+            return []
+        self._check_lease()
+        return finish_paused(self._tools, sorted(due))
 
     # Who leads.
 
