@@ -51,16 +51,16 @@ def simulated(folder: Path) -> FolderRecord:
 
 
 def busiest(scene: ReplayScene) -> tuple[float, str]:
-    """When most jobs run while some wait and a gang spans racks, and that gang."""
+    """When most jobs run while some wait and a gang spans machines, and the widest gang."""
     first_s, last_s = scene.span()
     found: list[tuple[int, float, str]] = []
     for step in range(MOMENTS):
         at_s = float(round(first_s + (last_s - first_s) * step / MOMENTS))
         lines = scene.status(at_s).jobs
         running = [line for line in lines if line.placement]
-        wide = [line for line in running if line.tier == "network"]
-        if wide and len(lines) > len(running):
-            found.append((len(running), at_s, max(wide, key=lambda line: line.work_s).job_id))
+        widest = max(running, key=lambda line: (len(line.placement), line.work_s), default=None)
+        if widest is not None and len(widest.placement) > 1 and len(lines) > len(running):
+            found.append((len(running), at_s, widest.job_id))
     _, at_s, job_id = max(found)
     return at_s, job_id
 

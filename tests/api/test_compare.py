@@ -150,10 +150,10 @@ def test_what_a_comparison_shows(tmp_path: Path) -> None:
     assert lines[2].split()[:3] == ["fifo", "85.17", "1.91"]
     assert any(line.startswith("dally") and "-35.3%" in line for line in lines)
     html = found._repr_html_()
-    assert '<td style="text-align:right"><b>56.49</b></td>' in html
+    assert '<td style="text-align:right"><b>55.11</b></td>' in html
     assert "Bold: best of its column" in html
     first = found.figures.filter(pl.col("policy") == "dally", pl.col("metric") == "jct_mean_s").row(0, named=True)
-    assert (round(first["mean"]), round(first["against_baseline"], 3)) == (3389, -0.337)
+    assert (round(first["mean"]), round(first["against_baseline"], 3)) == (3307, -0.353)
     page = found.report(tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
     with pytest.raises(dally.InputError, match="policy las: no such run; the policies are fifo, dally"):

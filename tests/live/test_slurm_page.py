@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shlex
 import signal
@@ -16,12 +17,15 @@ import dally
 from tests.live.slurm_cluster import SlurmCluster
 from tests.waiting import wait_for
 
+USER = pwd.getpwuid(os.getuid()).pw_name  # takes the place of dally
 PAGE = Path(__file__).parents[2] / "docs" / "slurm.md"
 
 
 def commands() -> list[str]:
     blocks = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    return [line for block in blocks for line in block.splitlines() if line and not line.startswith("python3 ")]
+    lines = [line for block in blocks for line in block.splitlines() if line]
+    done_otherwise = ("python3 ", "export ")
+    return [line.replace("--user dally", f"--user {USER}") for line in lines if not line.startswith(done_otherwise)]
 
 
 class Reader:

@@ -228,7 +228,7 @@ def test_rolled_back_jobs_are_as_they_came(dally_site: SlurmSite, dally: Run) ->
     assert number(row_of(site, later)["eligible_time"]) > time.time() + 3600.0
     assert number(row_of(site, held_later)["eligible_time"]) < time.time() + 3700.0
     check_they_run(site, user, jobs, held)
-    assert "nothing is left" in dally("slurm", "rollback", *conf, "--check").stdout
+    assert dally("slurm", "rollback", *conf, "--check").stdout == "All jobs are rolled back\n"
 
 
 def check_they_run(site: SlurmSite, user: User, jobs: Submitted, held: str) -> None:

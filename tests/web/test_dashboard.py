@@ -252,5 +252,6 @@ def test_with_tokens_one_signs_in_first(visitor: Visitor, served: Served) -> Non
     assert "another-" in state
     served.command("token", "remove", "op", "--folder", str(served.folder))
     served.command("token", "remove", "ann", "--folder", str(served.folder))
-    visitor.until(lambda: "/login" in visitor.go("/queue").url)  # and nothing is open again
+    page.wait_for_url(re.compile("/login"))  # the page sees it by itself
+    assert "/login" in visitor.go("/queue").url, "and nothing is open again"
     served.add_operator()  # who clears up

@@ -130,6 +130,7 @@ def test_what_was_used_is_known_after_a_restart() -> None:
     for job in jobs:
         job.spec = replace(job.spec, queue="a")
     Simulation(jobs, Cluster(topology), first, SpeedModel(), Costs(0.0, 0.0), Failures()).run(3600.0)
+    first.tenants.all[1].bring_up(3600.0)
     second = make_gate(QueueTree([node]), Built("dally", {}), topology)
     second.begin(first.view)
     second.load(json.loads(json.dumps(first.save())))
