@@ -31,6 +31,7 @@ from tests.live.slurm_cluster import SlurmCluster, need_slurm, slurm_cluster
 from benchmarks.command_line import options
 from benchmarks.own_host import COMMAND as OWN_HOST
 from benchmarks.own_host import uplink
+from benchmarks.slurm_forgotten import ForgottenRuns
 from benchmarks.slurm_short import GPUS, MACHINES, ShortJobs, submit
 from dally.live.reconcile.transitions import TABLES
 
@@ -53,6 +54,7 @@ class FaultyCluster:
         self._chance = random.Random(seed)
         self._daemons: dict[str, subprocess.Popen[bytes]] = {}
         self.counts: Counter[str] = Counter()
+        self.forgotten = ForgottenRuns(slurm)
         self._write_tools()
         self._uplinks = {host: uplink(folder / f"{host}.net", slurm.controller_port) for host in hosts}
         for host in hosts:
@@ -109,9 +111,12 @@ class FaultyCluster:
             link.close()
 
     def kill_controller(self) -> None:
-        self._slurm.stop_one("slurmctld", signal.SIGKILL)
-        time.sleep(2.0)
-        self._slurm.start_controller()
+        self.forgotten.kill_controller()
+
+    def resume_nodes(self) -> None:
+        """As an operator would: slurmctld drains nodes where it finds jobs that it has forgotten (Duplicate jobid)."""
+        for node in sorted({*self._slurm.run("sinfo", "-h", "-N", "-t", "drain", "-o", "%N", ok=False).split()}):
+            self._slurm.run("scontrol", "update", f"NodeName={node}", "State=RESUME", ok=False)
 
     def kill_node(self) -> None:
         node = self._chance.choice(self._slurm.nodes)
@@ -198,10 +203,13 @@ def run(slurm: SlurmCluster, folder: Path, jobs: int, seconds: float, seed: int)
     ids = submit(slurm, marks, jobs, 4)
     cluster = FaultyCluster(slurm, folder, seed)
     began_s = time.monotonic()
-    number = 0
+    number = looked = 0
     while not ended(marks, ids):
         cluster.keep_alive()
         now_s = time.monotonic() - began_s
+        if now_s > (looked + 1) * PAUSE_S:
+            looked += 1
+            cluster.resume_nodes()
         if now_s > seconds + 300.0:
             break
         if now_s < seconds and now_s > (number + 1) * PAUSE_S:
@@ -212,7 +220,7 @@ def run(slurm: SlurmCluster, folder: Path, jobs: int, seconds: float, seed: int)
         time.sleep(0.3)
     cluster.stop()
     lines = {job: (marks / job).read_text().split() if (marks / job).exists() else [] for job in ids}
-    return ShortJobs(lines), cluster
+    return ShortJobs(lines, forgotten=cluster.forgotten.runs), cluster
 
 
 def main() -> None:

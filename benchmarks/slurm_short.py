@@ -47,18 +47,35 @@ class ShortJobs:
 
     lines: dict[str, list[str]] = field(default_factory=dict)  # by job
     preemptions: int = 0
+    forgotten: Counter[str] = field(default_factory=Counter)  # by job: runs that a killed slurmctld knew no more of
 
     @property
     def again(self) -> list[str]:
-        """Jobs that were run again after their end."""
-        ended = {job: lines for job, lines in self.lines.items() if "end" in lines}
-        return [job for job, lines in ended.items() if "begin" in lines[lines.index("end") + 1 :]]
+        """Jobs that were run again after their end, and more often than slurmctld forgot a run of theirs."""
+        return [job for job in self.lines if self._after_end(job) and self._too_often(job)]
 
     @property
     def twice(self) -> list[str]:
-        """Jobs that began while they ran."""
-        pairs = {job: list(itertools.pairwise(lines)) for job, lines in self.lines.items()}
-        return [job for job, every in pairs.items() if ("begin", "begin") in every]
+        """Jobs that began while they ran, likewise."""
+        return [job for job in self.lines if self._while_running(job) and self._too_often(job)]
+
+    @property
+    def forgiven(self) -> list[str]:
+        """Jobs that Slurm ran again since it had forgotten them."""
+        again = [job for job in self.lines if self._after_end(job) or self._while_running(job)]
+        return [job for job in again if not self._too_often(job)]
+
+    def _too_often(self, job: str) -> bool:
+        return self._after_end(job) + self._while_running(job) > self.forgotten[job]
+
+    def _after_end(self, job: str) -> int:
+        lines = self.lines[job]
+        return lines[lines.index("end") + 1 :].count("begin") if "end" in lines else 0
+
+    def _while_running(self, job: str) -> int:
+        lines = self.lines[job]
+        running = lines[: lines.index("end")] if "end" in lines else lines
+        return list(itertools.pairwise(running)).count(("begin", "begin"))
 
     def report(self) -> str:
         """In one line."""
@@ -66,7 +83,8 @@ class ShortJobs:
         return (
             f"{len(self.lines)} jobs, {words['begin']} runs, {words['stopped']} stopped, {self.preemptions} "
             f"preempted or moved: {len(self.again)} run again after their end {self.again[:5]}, "
-            f"{len(self.twice)} begun twice {self.twice[:5]}"
+            f"{len(self.twice)} begun twice {self.twice[:5]}, "
+            f"{len(self.forgiven)} run again by Slurm that a killed slurmctld had forgotten"
         )
 
 

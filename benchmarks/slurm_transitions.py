@@ -147,7 +147,8 @@ def run(slurm: SlurmCluster, folder: Path, minutes: float, seed: int, only: str)
             time.sleep(3.0)
     cluster.stop()
     lines = {job: mark.read_text().split() if (mark := folder / "marks" / job).exists() else [] for job in jobs.ids}
-    return ShortJobs(lines), [job for job in wanted if "end" not in lines[job]]
+    result = ShortJobs(lines, forgotten=cluster.forgotten.runs)
+    return result, [job for job in wanted if "end" not in lines[job]]
 
 
 def main() -> None:
