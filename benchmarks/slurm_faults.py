@@ -114,7 +114,7 @@ class FaultyCluster:
         self.forgotten.kill_controller()
 
     def resume_nodes(self) -> None:
-        """As an operator would: slurmctld drains nodes where it finds jobs that it has forgotten (Duplicate jobid)."""
+        """As an operator would: slurmctld drains nodes where it finds jobs that it forgot (Duplicate jobid)."""
         for node in sorted({*self._slurm.run("sinfo", "-h", "-N", "-t", "drain", "-o", "%N", ok=False).split()}):
             self._slurm.run("scontrol", "update", f"NodeName={node}", "State=RESUME", ok=False)
 

@@ -69,13 +69,14 @@ class ShortJobs:
         return self._after_end(job) + self._while_running(job) > self.forgotten[job]
 
     def _after_end(self, job: str) -> int:
+        """How often; a run that was stopped, and followed by another, counts once."""
         lines = self.lines[job]
-        return lines[lines.index("end") + 1 :].count("begin") if "end" in lines else 0
+        if "end" not in lines or "begin" not in lines[lines.index("end") + 1 :]:
+            return 0
+        return max(list(itertools.pairwise(lines)).count(("end", "begin")), 1)
 
     def _while_running(self, job: str) -> int:
-        lines = self.lines[job]
-        running = lines[: lines.index("end")] if "end" in lines else lines
-        return list(itertools.pairwise(running)).count(("begin", "begin"))
+        return list(itertools.pairwise(self.lines[job])).count(("begin", "begin"))
 
     def report(self) -> str:
         """In one line."""

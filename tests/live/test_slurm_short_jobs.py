@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from benchmarks.slurm_forgotten import ForgottenRuns, waiting_again
+from benchmarks.slurm_forgotten import IS_OVER, RUNS, WAITS, ForgottenRuns, forgotten
 from benchmarks.slurm_short import ShortJobs, run, submit
 
 from tests.live.slurm_cluster import SlurmCluster
@@ -38,13 +38,13 @@ def test_jobs_that_a_killed_slurmctld_forgot_are_told_apart(
         type(slurm).start_controller(slurm)
 
     monkeypatch.setattr(slurm, "start_controller", start_with_saved_state)
-    forgotten = ForgottenRuns(slurm)
-    forgotten.kill_controller()
-    assert forgotten.runs == {job: 1}
+    controller = ForgottenRuns(slurm)
+    controller.kill_controller()
+    assert controller.runs == {job: 1}
     run_once(slurm, marks, job, 2)
     lines = {job: (marks / job).read_text().split()}
     assert ShortJobs(lines).again == [job]
-    result = ShortJobs(lines, forgotten=forgotten.runs)
+    result = ShortJobs(lines, forgotten=controller.runs)
     assert (result.again, result.twice, result.forgiven) == ([], [], [job])
 
 
@@ -61,13 +61,15 @@ def run_once(slurm: SlurmCluster, marks: Path, job: str, times: int) -> None:
         ("begin end", 0, 0),
         ("begin stopped begin end", 0, 0),
         ("begin end begin end", 1, 0),
+        ("begin end begin stopped begin end", 1, 0),
+        ("begin stopped end begin", 1, 0),
         ("begin begin end", 0, 1),
         ("begin begin end begin end", 1, 1),
     ],
 )
 def test_no_more_runs_are_forgiven_than_slurmctld_forgot(lines: str, again: int, twice: int) -> None:
-    def counts(forgotten: int) -> tuple[int, int]:
-        result = ShortJobs({"1_0": lines.split()}, forgotten=Counter({"1_0": forgotten}))
+    def counts(runs: int) -> tuple[int, int]:
+        result = ShortJobs({"1_0": lines.split()}, forgotten=Counter({"1_0": runs}))
         return len(result.again), len(result.twice)
 
     assert counts(0) == (again, twice)
@@ -76,6 +78,9 @@ def test_no_more_runs_are_forgiven_than_slurmctld_forgot(lines: str, again: int,
 
 
 def test_a_restart_is_nothing_that_slurmctld_forgot() -> None:
-    before = {"1": ("RUNNING", 0), "2": ("COMPLETED", 1), "3": ("RUNNING", 0), "4": ("PENDING", 0)}
-    after = {"1": ("PENDING", 0), "2": ("PENDING", 1), "3": ("PENDING", 1), "4": ("PENDING", 0)}
-    assert waiting_again(before, after) == ["1", "2"]
+    begun_forgotten, end_forgotten = ((RUNS, 1), (WAITS, 1)), ((IS_OVER, 0), (RUNS, 0))
+    requeued, begun, unchanged = ((RUNS, 0), (WAITS, 1)), ((WAITS, 0), (RUNS, 0)), ((RUNS, 2), (RUNS, 2))
+    pairs = dict(enumerate((begun_forgotten, end_forgotten, requeued, begun, unchanged)))
+    before, after = ({str(job): pair[moment] for job, pair in pairs.items()} for moment in (0, 1))
+    assert forgotten(before, after) == ["0", "1"]
+    assert forgotten(before, {}) == []
