@@ -15,29 +15,12 @@ from dally.live.forecast.worker import Forecaster
 from dally.metrics.trends import SIZE_CLASSES, SLOT_SIZES
 from dally.report.time_text import brief
 from tests.web.conftest import Desk, opened
+from tests.web.test_overview import QUEUES
 from tests.web.visiting import Visitor
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-QUEUES = """
-[queues.research]
-guarantee = 16
-
-[queues."research/nlp"]
-guarantee = 8
-min_runtime = "30d"
-match = {user = ["ann"]}
-
-[queues."research/vision"]
-limit = 24
-min_runtime = "30d"
-match = {user = ["bob"]}
-
-[queues.rest]
-guarantee = 16
-default = true
-"""
 ROWS = """(table) => [...table.querySelectorAll("tbody tr")].map((row) => Object.fromEntries(
   [...row.querySelectorAll("[data-label]")].map((cell) => [cell.dataset.label, cell.innerText])))"""
 PLAIN_ROWS = """(table) => [...table.querySelectorAll("tbody tr")].map(
