@@ -7,6 +7,7 @@ the communication. While they communicate, links are shared max-min. Event by ev
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import inf
 
 from dally.perf.iteration import Demand
 
@@ -78,8 +79,25 @@ def _level(wanted: list[float]) -> float:
     return 1.0
 
 
-def shared_iteration_s(demands: list[Demand], offsets_s: list[float], rounds: int) -> list[float]:
-    """Mean seconds per iteration of jobs that start at those times, over `rounds` rounds of the slowest."""
+def priority_rates(needs: list[dict[int, float]], ranks: list[float]) -> list[float]:
+    """Each flow's speed, at most 1, when links serve the lowest rank first; equal ones by their number."""
+    left: dict[int, float] = {}
+    speeds = [0.0] * len(needs)
+    for place in sorted(range(len(needs)), key=lambda place: (ranks[place], place)):
+        need = needs[place]
+        speeds[place] = max(0.0, min([1.0, *(left.get(link, 1.0) / share for link, share in need.items())]))
+        for link, share in need.items():
+            left[link] = left.get(link, 1.0) - speeds[place] * share
+    return speeds
+
+
+def shared_iteration_s(
+    demands: list[Demand], offsets_s: list[float], rounds: int, ranks: list[float] | None = None
+) -> list[float]:
+    """Mean seconds per iteration of jobs that start at those times, over `rounds` rounds of the slowest.
+
+    `ranks`: links serve the lowest first, instead of sharing themselves max-min.
+    """
     runners = []
     for demand, offset_s in zip(demands, offsets_s, strict=True):
         full_s = demand.alone_s - demand.cost.fixed_s
@@ -93,7 +111,9 @@ def shared_iteration_s(demands: list[Demand], offsets_s: list[float], rounds: in
     while min(len(runner.ends) for runner in runners) <= rounds:
         active = tuple(place for place, runner in enumerate(runners) if runner.transfers())
         if active not in known:
-            known[active] = max_min_rates([runners[place].needs for place in active])
+            needs = [runners[place].needs for place in active]
+            order = ranks and [ranks[place] for place in active]
+            known[active] = priority_rates(needs, order) if order else max_min_rates(needs)
         speeds = dict(zip(active, known[active], strict=True))
         step = min(_next_s(runner, speeds.get(place, 0.0)) for place, runner in enumerate(runners))
         now += step
@@ -104,7 +124,7 @@ def shared_iteration_s(demands: list[Demand], offsets_s: list[float], rounds: in
 
 def _next_s(runner: Runner, speed: float) -> float:
     times = [runner.compute_s, runner.latency_s, runner.transfer_s / speed if speed else 0.0]
-    return min(time for time in times if time > TINY)
+    return min((time for time in times if time > TINY), default=inf)  # a flow may wait for others
 
 
 def _advance(runner: Runner, step: float, speed: float, now: float) -> None:

@@ -14,10 +14,12 @@ from dally.cluster.presets import find_preset
 from dally.cluster.topology import grid
 from dally.errors import InputError
 from dally.perf.adadual import BYTE_S, PENALTY_S, AdaDualContention
+from dally.perf.cassini import CassiniContention
 from dally.perf.collectives import Cost
 from dally.perf.contention import Contention
+from dally.perf.crux import CruxContention
 from dally.perf.iteration import Demand
-from dally.perf.network_model import contention_of
+from dally.perf.sharings import contention_of
 from tests.perf.reference_adadual import PAIR, THRESHOLD, adadual_iteration_s
 
 
@@ -121,9 +123,11 @@ def test_near_the_exact_run_on_random_networks() -> None:
 
 def test_ways_of_sharing_by_name() -> None:
     network = connect(grid(1, 2, 2), find_preset("ethernet-10g"))
-    for name, kind in (("fair", Contention), ("adadual", AdaDualContention)):
+    kinds = {"fair": Contention, "adadual": AdaDualContention, "cassini": CassiniContention, "crux": CruxContention}
+    for name, kind in kinds.items():
         found = contention_of(name, network)
         assert type(found) is kind
+        assert found.sharing() == name
         assert found.kappa == pytest.approx(1 + PENALTY_S / BYTE_S, rel=1e-3)
     with pytest.raises(InputError, match="unknown way of sharing links 'adaduel'; did you mean 'adadual'"):
         contention_of("adaduel", network)

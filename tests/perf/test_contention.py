@@ -19,6 +19,7 @@ from dally.cluster.topology import grid
 from dally.perf.adadual import AdaDualContention
 from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, longer, slowdown
+from dally.perf.crux import CruxContention
 from dally.perf.iteration import Demand, demand_of
 from dally.perf.queries import placed
 from tests.examples import many
@@ -166,7 +167,7 @@ SHARINGS = (Contention, AdaDualContention)
 def settled(demands: list[Demand], sharing: type[Contention]) -> Contention:
     contention = sharing(network().link_count(), tolerance=1e-12)
     for job, each in enumerate(demands):
-        contention.add(job, each)
+        contention.add(job, each, contention.rank(0.0, 8, each))
     return contention
 
 
@@ -192,7 +193,7 @@ def test_one_more_job_on_the_same_machines_is_never_faster(sharing: type[Content
         assert before.comm_s(job) <= after.comm_s(job) * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("sharing", SHARINGS)
+@pytest.mark.parametrize("sharing", [*SHARINGS, CruxContention])
 @given(jobs, st.randoms(use_true_random=False))
 @settings(max_examples=many(60), deadline=None)
 def test_incremental_equals_from_scratch(sharing: type[Contention], drawn: Drawn, rng: random.Random) -> None:
@@ -208,7 +209,7 @@ def test_incremental_equals_from_scratch(sharing: type[Contention], drawn: Drawn
             changed = contention.remove(job)
         else:
             running.append(job)
-            changed = contention.add(job, demands[job])
+            changed = contention.add(job, demands[job], contention.rank(0.0, 8, demands[job]))
         assert changed == sorted(changed)
         known |= {each: contention.comm_s(each) for each in changed}
         scratch = settled([demands[each] for each in sorted(running)], sharing)

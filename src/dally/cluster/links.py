@@ -23,6 +23,8 @@ ALIGNED, BY_MACHINE, SHUFFLED = "aligned", "machines", "shuffled"
 RANK_ORDERS = (ALIGNED, BY_MACHINE, SHUFFLED)
 SPRAY, HASH, WORST = "spray", "hash", "worst"
 ROUTINGS = (SPRAY, HASH, WORST)  # how flows find their way over parallel cables
+FAIR = "fair"
+LINK_SHARINGS = (FAIR, "adadual", "cassini", "crux")  # how jobs share links (perf/sharings.py)
 GIGA = 1e9
 
 
@@ -63,6 +65,7 @@ class Links(NamedTuple):
     uplinks: int = 0  # cables of each domain above the machines; 0: not known
     ranks: str = ALIGNED  # of large models: aligned, or along machines by number, or in an order without sense
     routing: str = SPRAY  # over them: packets sprayed (or adaptive), flows hashed, or the worst of hashing
+    sharing: str = FAIR  # of links, by jobs whose policy has no way of its own
 
 
 class Network:
@@ -71,7 +74,8 @@ class Network:
     __slots__ = (
         "algorithms", "background", "bus", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate",
         "fabric_root_s", "first_link", "gpu_nic_rate", "gpu_rate", "hashing", "joined", "latency_s", "mesh", "name",
-        "nvls_rate", "paths", "ranks", "rate", "root_s", "sharing_penalty", "topology", "tree_efficiency",
+        "nvls_rate", "paths", "ranks", "rate", "root_s", "sharing", "sharing_penalty", "topology",
+        "tree_efficiency",
     )  # fmt: skip
 
     def __init__(self, topology: Topology, name: str) -> None:
@@ -82,6 +86,7 @@ class Network:
         self.fabric_root_s: float = 0.0
         self.root_s: float = 0.0
         self.tree_efficiency: float = 1.0
+        self.sharing: str = FAIR
         self.sharing_penalty: float = 0.0
         self.ranks: str = ALIGNED
         # Per machine.
@@ -139,6 +144,7 @@ def connect(topology: Topology, links: Links, congestion: float | Mapping[str, f
     network.fabric_root_s = 0.0 if links.ideal else links.fabric_root_s
     network.root_s = 0.0 if links.ideal else links.root_s
     network.tree_efficiency = 1.0 if links.ideal else links.tree_efficiency
+    network.sharing = links.sharing
     network.sharing_penalty = links.sharing_penalty
     network.ranks = links.ranks
     _add_fabrics(network, links)
@@ -206,6 +212,7 @@ def at_share(network: Network, share: float) -> Network:
     result.fabric_root_s = network.fabric_root_s
     result.root_s = network.root_s
     result.tree_efficiency = network.tree_efficiency
+    result.sharing = network.sharing
     result.sharing_penalty = network.sharing_penalty
     result.ranks = network.ranks
     result.fabric_rate = network.fabric_rate
@@ -347,6 +354,8 @@ def check_links(links: Links) -> Links:
         raise InputError(f"network: ranks: {links.ranks!r}: must be one of {', '.join(RANK_ORDERS)}")
     if links.routing not in ROUTINGS:
         raise InputError(f"network: routing: {links.routing!r}: must be one of {', '.join(ROUTINGS)}")
+    if links.sharing not in LINK_SHARINGS:
+        raise InputError(f"network: sharing: {links.sharing!r}: must be one of {', '.join(LINK_SHARINGS)}")
     if links.fabric not in FABRICS:
         raise InputError(f"network: fabric: {links.fabric!r}: must be one of {', '.join(FABRICS)}")
     chosen = links.algorithms.split()

@@ -32,7 +32,7 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
-from dally.perf.contention import TOLERANCE, Contention, Flow, place_of, uses
+from dally.perf.contention import TOLERANCE, Contention, Flow, place_of
 from dally.perf.filling import Shares
 from dally.pickles import picklable
 
@@ -119,9 +119,7 @@ class AdaDualContention(Contention):
         cost = flow.demand.cost
         for place in range(len(cost.links)):
             link = cost.links[place]
-            present = [other for other in self.members[link] if other is not leaving]
-            if joining is not None and uses(joining, link):
-                present.append(joining)
+            present = self._present(link, joining, leaving)
             seconds: vec[float] = vec[float]()
             needs = 0.0
             for other in present:

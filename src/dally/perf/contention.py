@@ -55,13 +55,14 @@ class Flow:
 
     __slots__ = (
         "busy", "change", "comm_s", "demand", "duty", "job", "link", "link_s", "next_s", "queued", "rank",
-        "rough_s", "stretches", "weights",
+        "rough_s", "shift_s", "stretches", "weights",
     )  # fmt: skip
 
     def __init__(self, job: i64, demand: Demand, rank: float = 0.0) -> None:
         self.job: i64 = job
         self.demand: Demand = demand
         self.rank: float = rank  # its place in the queue where links have one (perf/adadual.py), lowest first
+        self.shift_s: float = 0.0  # in time, of its bursts where they are interleaved (perf/cassini.py)
         self.comm_s: float = demand.alone_s
         self.rough_s: float = demand.alone_s  # its ceiling
         self.link: i64 = -1  # the link that holds it up longest,
@@ -141,7 +142,15 @@ class Contention:
                 at -= 1
             members.insert(at, flow)
             self._sum(link)
-        return self._settle(demand.cost.links, flow)
+        return self._settle(self._arranged(flow), flow)
+
+    def rank(self, left_gpu_s: float, gpus: i64, demand: Demand) -> float:
+        """The place in the queue of a job that needs so much GPU time yet, where links have a queue."""
+        return left_gpu_s
+
+    def _arranged(self, flow: Flow) -> vec[i64]:
+        """The links on which jobs see each other differently now that the flow is there."""
+        return flow.demand.cost.links
 
     def remove(self, job: i64) -> list[int]:
         """Take a job away; the other jobs whose communication time changed, lowest first."""
@@ -200,12 +209,17 @@ class Contention:
                 longest = stretch
         return cost.fixed_s + (flow.demand.alone_s - cost.fixed_s) * longest
 
-    def _stretch_if(
-        self, link: i64, flow: Flow, joining: Flow | None, leaving: Flow | None, known: dict[int, Shares]
-    ) -> float:
+    def _present(self, link: i64, joining: Flow | None, leaving: Flow | None) -> list[Flow]:
+        """Those on a link if one came and another went."""
         present = [other for other in self.members[link] if other is not leaving]
         if joining is not None and uses(joining, link):
             present.append(joining)
+        return present
+
+    def _stretch_if(
+        self, link: i64, flow: Flow, joining: Flow | None, leaving: Flow | None, known: dict[int, Shares]
+    ) -> float:
+        present = self._present(link, joining, leaving)
         shares = known.get(int(link))
         if shares is None:
             shares = _shares_of(present, link)

@@ -9,9 +9,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.cluster.links import Network, at_share, narrow
-from dally.errors import unknown
 from dally.model import Allocation, Job, Profile
-from dally.perf.adadual import AdaDualContention
 from dally.perf.base import LinkLoad, Speed, SpeedModel
 from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, Flow
@@ -19,8 +17,9 @@ from dally.perf.filling import Shares
 from dally.perf.gang import closest_placement, gang_on
 from dally.perf.iteration import Demand, demand_of, stretched_by
 from dally.perf.least import Least
-from dally.perf.no_contention import NO_CONTENTION, NoContention
+from dally.perf.no_contention import NO_CONTENTION
 from dally.perf.scaling import at_size, request_of, sized
+from dally.perf.sharings import contention_of
 from dally.pickles import picklable
 
 MOST_CACHED = 10_000  # flows; then all are forgotten
@@ -83,20 +82,7 @@ def _key(model: str, allocation: Allocation) -> tuple[str, tuple[int, ...]]:
     return model, tuple(numbers)
 
 
-SHARINGS = ("fair", "adadual", NO_CONTENTION)
 LOAD_STEP = 0.01  # a link's load is logged when it moved by this share of its capacity
-
-
-def contention_of(sharing: str, network: Network) -> Contention:
-    """The model of the network's links shared in the way of that name."""
-    kappa = 1.0 + network.sharing_penalty
-    if sharing == "adadual":
-        return AdaDualContention(network.link_count(), kappa)
-    if sharing == "fair":
-        return Contention(network.link_count(), kappa)
-    if sharing == NO_CONTENTION:
-        return NoContention(network.link_count(), kappa)
-    raise unknown("way of sharing links", sharing, SHARINGS)
 
 
 class Kind:
@@ -138,9 +124,10 @@ class NetworkModel(SpeedModel):
     ) -> None:
         """`quiet` is the same network without background load; `profiles` gives (model, GPUs) a profile.
 
-        `sharing`: how jobs share links, as their policy says: `fair`, or admitted by `adadual`; or, as the run
-        says, not at all (`none`): each is as fast as alone. `share`: of the links' bandwidth that is there now, and
-        of single links `narrowed`. What no placement beats, and what durations mean, is with all of it.
+        `sharing`: how jobs share links, as their policy says: `fair` (or as the network says), or admitted by
+        `adadual`; or, as the run says, not at all (`none`): each is as fast as alone. `share`: of the links'
+        bandwidth that is there now, and of single links `narrowed`. What no placement beats, and what durations
+        mean, is with all of it.
         """
         self._whole: Network = network
         self._share: float = share
@@ -234,7 +221,8 @@ class NetworkModel(SpeedModel):
         demand = self.demand(job, allocation)
         self._sharing[int(job.index)] = job
         self._touch(demand.cost.links)
-        return self._speeds(self._contention.add(job.index, demand, _service_left_s(job)))
+        rank = self._contention.rank(_service_left_s(job), job.gpus, demand)
+        return self._speeds(self._contention.add(job.index, demand, rank))
 
     def _of_one_gpu(self, job: Job, allocation: Allocation) -> Speed:
         return Speed(job, (1.0 if job.requested == 1 else self.kind(job).speedup) / self._factor(allocation), 0.0)
@@ -402,7 +390,7 @@ class NetworkModel(SpeedModel):
         """Its flow there, with its times beside those who run; and the one that it has now."""
         flow = self._places().flow(job, model, allocation, self.kind_of(model, size_on(job, allocation)).profile)
         flow.job = job.index
-        flow.rank = _service_left_s(job)
+        flow.rank = self._contention.rank(_service_left_s(job), size_on(job, allocation), flow.demand)
         leaving = self._contention.flows.get(int(job.index))
         self._contention.try_on(flow, leaving)
         return flow, leaving
