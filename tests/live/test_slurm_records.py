@@ -21,6 +21,7 @@ from dally.live.backends.slurm.job_request import gpu_request
 from dally.live.backends.slurm.job_shape import note_of, shape_of, update_arguments
 from dally.live.backends.slurm.jobs_json import JobReader, slurm_now_s
 from dally.live.backends.slurm.nodes_json import machines_of
+from dally.live.backends.slurm.order_checks import with_orders
 from dally.live.backends.slurm.shown_topology import topology_of
 from dally.live.backends.slurm.tools import Tools
 from dally.live.backends.stated_facts import NOTHING_STATED
@@ -442,3 +443,13 @@ def test_a_clock_that_is_behind_slurms_holds_no_job_up() -> None:
     ]
     assert slurm_now_s(rows, NOW_S) == 1_007_190
     assert slurm_now_s([], NOW_S) == NOW_S
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "FAILED", "RUNNING"])
+def test_a_job_whose_script_ends_by_our_sigterm_is_on_its_way_back(state: str) -> None:
+    """It would leave the books for that moment, and come again as a new job without its history."""
+    job = job_of(**OURS, job_state=state)
+    assert with_orders(job, {}, {}, {job.job_id}).state == base.STOPPING
+    assert with_orders(job, {}, {}, ()).state == job.state
+    cancelled = job_of(**OURS, job_state="CANCELLED")
+    assert with_orders(cancelled, {}, {}, {job.job_id}).state == base.CANCELLED

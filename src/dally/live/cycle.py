@@ -19,6 +19,7 @@ from dally.live.overrides import DELAY, FACT, FIRST, HOLD, Overrides, read_overr
 from dally.live.reconcile import recovery
 from dally.live.reconcile.consent_text import note_consent
 from dally.live.reconcile.constraints import LiveConstraints
+from dally.live.reconcile.known_ends import KnownEnds
 from dally.live.reconcile.orders import DRY_RUN, Orders, requests_due, send
 from dally.live.reconcile.pending import PendingOrder
 from dally.live.reconcile.reconciler import Reconciler
@@ -85,6 +86,7 @@ class Scheduler:
         self.constraints = LiveConstraints(self.state, self.roster, clock.engine_s)
         self.roster.fits_nowhere = self.constraints.why_unschedulable
         self.unschedulable = UnschedulableGpus(self.state, self.roster)
+        self._known_ends = KnownEnds(store)
         self.orders = Orders(self.roster, self.unschedulable, dry_run, self.state.speed, self.state.cluster.network)
         self.progress = ProgressReader()
         self.progress.restore(store.fact(job_progress.ERRORS))
@@ -137,6 +139,7 @@ class Scheduler:
     def decide(self, observed: Observed) -> CycleResult:
         """The engine's cycle on what the backend reports; everything is on the disk when this returns."""
         now = self.clock.now()
+        observed = self._known_ends.apply_to(observed)
         self.unschedulable.put_back()
         self.constraints.update(observed, now)
         seen = Reconciler(self.state, self.roster, self.overrides.apply_to(observed), now, self.clock.speed)

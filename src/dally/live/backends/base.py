@@ -54,6 +54,7 @@ class ObservedJob:
     # `spec` permits. Both count.
     allowed: frozenset[str] | None = None
     preemptible: bool = True  # whether a managed job can be stopped, and would be queued again
+    restarts: int | None = None  # how often it was queued again; None: the backend does not count that
 
     def with_gpus(self, gpus: int) -> ObservedJob:
         """The same for another number of GPUs."""

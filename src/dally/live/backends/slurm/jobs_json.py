@@ -75,8 +75,9 @@ class JobReader:
             spec = replace(spec, gpus=held, gpus_per_node=0, nodes_min=0, nodes_max=0, group=1)
         submit_s = float(number_in(record.mark, "submit") or number(record.row.get("submit_time")))
         return ObservedJob(
-            record.job_id, state, spec, submit_s, placement, managed, reason, self.partitions.allowed(spec)
-        )
+            record.job_id, state, spec, submit_s, placement, managed, reason, self.partitions.allowed(spec),
+            restarts=number(record.row.get("restart_cnt")),
+        )  # fmt: skip
 
     def left_to_slurm(self, record: JobRecord) -> str:
         """Why Dally does not schedule the job, in words; empty: it does, or the job is from before the set-up."""

@@ -12,6 +12,9 @@ from dally.live.backends.slurm.job_record import JobRecord, text_of
 
 RAN_NOWHERE = "BadConstraints"  # Slurm's word, which it shows for a moment
 
+# What Slurm shows of a job on its way out; a script that SIGTERM ended counts as ended until the job is requeued.
+MAY_BE_STOPPING = (base.QUEUED, base.STARTING, base.RUNNING, base.BLOCKED, base.FINISHED, base.FAILED)
+
 
 def held_again(record: JobRecord | None) -> bool:
     """Whether Slurm itself holds the job, which was released a moment ago: it found that no node could run it."""
@@ -23,7 +26,7 @@ def with_orders(
     job: ObservedJob, starting: Container[str], refused: dict[str, str], stopping: Container[str]
 ) -> ObservedJob:
     """The job with what our orders have come to that Slurm does not show yet."""
-    if job.job_id in stopping and job.state in (base.QUEUED, base.STARTING, base.RUNNING, base.BLOCKED):
+    if job.job_id in stopping and job.state in MAY_BE_STOPPING:
         return replace(job, state=base.STOPPING)
     if job.state == base.QUEUED and job.job_id in refused:
         return replace(job, state=base.BLOCKED, reason=refused[job.job_id])
