@@ -208,7 +208,7 @@ class OptionBench:
         roster = self._scheduler.roster
         why = roster.unschedulable.get(job_id)
         order = roster.orders.get(job_id)
-        parts = [job.state if job else "gone", job.reason if job else "", (order.answer or "") if order else ""]
+        parts = [job.state if job else "gone", job.reason if job else "", order.reason if order else ""]
         parts += [why[1]] if why else []
         if job_id in roster.jobs and job is not None and job.state == base.QUEUED:
             parts.append(str(self._scheduler.state.policy.why(roster.jobs[job_id])))

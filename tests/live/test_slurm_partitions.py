@@ -141,3 +141,30 @@ def test_a_stated_group_that_contradicts_the_nodes_does_not_count(reader: JobRea
     for more, group in ((changes, 1), ({**changes, "node_count": 1, "required_nodes": ""}, 2)):
         record = next(records_of([row(**OURS, **more)]))
         assert reader.job(record, stated, NOW_S).spec.group == group
+
+
+def test_nodes_that_another_user_has_alone_are_not_for_the_job(reader: JobReader) -> None:
+    nodes = [
+        {"name": name, "partitions": [of for of, names in MEMBERS.items() if name in names]} for name in "abcd"
+    ]
+    nodes[0]["owner"], nodes[1]["owner"], nodes[2]["owner"] = "ann", "bob", ""
+    reader.partitions.see_nodes(nodes, frozenset("abcd"))
+    assert job_in(reader, partition="gpu", user_name="bob").allowed == frozenset("bcd")
+    assert job_in(reader, partition="whole", user_name="eve").allowed == frozenset()
+    assert job_in(reader, partition="small", user_name="eve").allowed == frozenset("cd")
+
+
+def test_a_partition_whose_nodes_have_jobs_of_one_user_is_left_to_slurm(reader: JobReader) -> None:
+    reader.partitions.update(SHOWN.replace("OverSubscribe=EXCLUSIVE", "ExclusiveUser=YES"), (), ())
+    job = job_in(reader, partition="gpu,whole")
+    assert (job.managed, job.reason) == (False, "shares its nodes in a way that Dally does not model")
+    assert job_in(reader, partition="gpu").managed
+
+
+def test_one_task_has_all_its_cpus_on_each_node(reader: JobReader) -> None:
+    """`--gpus=4 -c20` was sent to nodes of 16 CPUs again and again."""
+    total = {"partition": "gpu", "tres_per_node": "", "tres_per_job": "gres:gpu:4", "tasks": 1}
+    spec = job_in(reader, **total, cpus=20, minimum_cpus_per_node=20).spec
+    assert (spec.cpus_per_node, spec.cpus_per_gpu) == (20.0, 0.0)
+    spec = job_in(reader, **total | {"tasks": 4}, cpus=16, minimum_cpus_per_node=4).spec
+    assert (spec.cpus_per_node, spec.cpus_per_gpu) == (0.0, 4.0)

@@ -86,6 +86,26 @@ def test_states(changes: dict[str, Any], state: str, managed: bool) -> None:
     assert (found.state, found.managed) == (state, managed)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "description", "state"),
+    [
+        ("a", "ReqNodeNotAvail, UnavailableNodes:a", base.STARTING),
+        ("a,b", "ReqNodeNotAvail, UnavailableNodes:b", base.BLOCKED),  # b drains
+        ("a", "ReqNodeNotAvail, May be reserved for other job", base.BLOCKED),
+        ("c", "ReqNodeNotAvail, UnavailableNodes:c", base.STARTING),  # silent for a moment
+        ("", "ReqNodeNotAvail, UnavailableNodes:b", base.BLOCKED),
+    ],
+)
+def test_nodes_that_are_open_are_only_passed_over(nodes: str, description: str, state: str) -> None:
+    """Slurm says the same of nodes for which a job ahead waits in another partition: it looks again in a moment."""
+    reader = JobReader(frozenset(), 8)
+    flags = {"a": [], "b": ["DRAIN"], "c": ["NOT_RESPONDING"]}
+    rows = [{"name": name, "state": "idle", "state_flags": of_it} for name, of_it in flags.items()]
+    reader.partitions.see_nodes(rows, frozenset("abc"))
+    shown = {"state_reason": "ReqNodeNotAvail", "state_description": description, "required_nodes": nodes}
+    assert job_of(reader, **OURS | shown, priority=5).state == state
+
+
 def test_a_requeued_job_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slurm ends a job that starts in the second in which it was stopped."""
     now_s = [50.0]

@@ -44,8 +44,6 @@ def test_sixty_jobs(slurm: SlurmCluster, tmp_path: Path) -> None:
     bench.go_on(bench.ended)
     assert bench.problems == []
     undone = bench.events("start_failed", "adopt", "evict")
-    # On a busy machine a slurmd may not answer for a moment: Slurm starts nothing there, and it is decided again.
-    undone = [row for row in undone if not str(row["reason"]).startswith("ReqNodeNotAvail")]
     assert undone == [], [(row["kind"], row["job_id"], row["reason"]) for row in undone]
     for job_id in bench.submitted:
         check_decided(bench, job_id)

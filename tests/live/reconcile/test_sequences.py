@@ -236,6 +236,10 @@ def test_a_blocked_job_books_nothing_and_holds_nobody_up(tmp_path: Path) -> None
     bench.die()
     bench.go_on(10.0)
     assert bench.scheduler.roster.orders[blocked].desired == BLOCKED
+    assert bench.states()[blocked] == base.QUEUED
+    assert bench.scheduler.roster.blocked_by(blocked) == "QOSMaxGRESPerUser", (
+        "also when the backend no longer says it"
+    )
     bench.backend.blocking.clear()
     bench.backend.cancel_job(other)
     bench.go_on(200.0)

@@ -31,7 +31,8 @@ class PendingOrder:
     attempts: int = 0  # starts that it was sent
     sent_s: float = NEVER
     answer: str | None = None  # to that; empty: taken; None: none is known
-    blocks: int = 0  # how often in a row its start was blocked
+    blocks: int = 0  # how often in a row its start was blocked,
+    reason: str = ""  # and why, in the backend's words
     retry_s: float = NEVER  # not before then
 
     @property

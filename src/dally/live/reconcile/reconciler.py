@@ -295,7 +295,7 @@ class Reconciler:
             blocks = _order(case).blocks + 1
             wait_s = min(LONGEST_RETRY_S, RETRY_S * 2.0 ** min(blocks - 1, 10)) * self._speed
             roster.orders[job_id] = PendingOrder(
-                job_id, BLOCKED, self.now, answer=case.seen.reason or LATE, blocks=blocks, retry_s=self.now + wait_s
+                job_id, BLOCKED, self.now, blocks=blocks, reason=case.seen.reason or LATE, retry_s=self.now + wait_s
             )
 
     def _retry_blocked(self) -> None:

@@ -103,7 +103,7 @@ class Roster:
         order, observed = self.orders.get(job_id), self.observed[job_id]
         if observed.state == base.BLOCKED:
             return observed.reason
-        return order.answer if order is not None and order.desired == BLOCKED else None
+        return order.reason if order is not None and order.desired == BLOCKED else None
 
     def closed(self) -> set[str]:
         """Machines that take no new jobs."""

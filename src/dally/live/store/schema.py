@@ -42,6 +42,7 @@ PENDING_ORDERS = Table(
     Column("sent_s", Float, nullable=False),
     Column("answer", Text),  # null: none is known
     Column("blocks", Integer, nullable=False),
+    Column("reason", Text, nullable=False, server_default=""),  # why it is blocked
     Column("retry_s", Float, nullable=False),
 )
 

@@ -161,6 +161,8 @@ def _cpus_and_memory(
     if nodes and not by_gpu:
         on_each = max(math.ceil(cpus / nodes), least)
         values = {"cpus_per_node": float(-(-on_each // defaults.threads) * defaults.threads)}
+    elif not by_gpu and 1 < cpus <= least:  # one task, wherever its GPUs are: Slurm gives it as many on each node
+        values = {"cpus_per_node": float(-(-cpus // defaults.threads) * defaults.threads)}
     elif not by_gpu:
         values = {"cpus_per_gpu": max(cpus, request.gpus and 1) / max(1, request.gpus)}
     memory_by_gpu, by_cpu = gpus_in(text_of(row, "memory_per_tres")), number(row.get("memory_per_cpu"))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from dally.cluster.formats.hostlist import expand_list
 from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import ObservedJob
@@ -22,7 +23,7 @@ from dally.live.backends.slurm.job_record import (
     text_of,
 )
 from dally.live.backends.slurm.job_request import machine_request, spec_of, unmodelled_shape
-from dally.live.backends.slurm.left_alone import OTHER_PARTITION, left_alone, left_note, why_left_alone
+from dally.live.backends.slurm.left_alone import OTHER_PARTITION, SHARED, left_alone, left_note, why_left_alone
 from dally.live.backends.slurm.original import original_of
 from dally.live.backends.slurm.partition_choice import PartitionChoice
 
@@ -34,6 +35,8 @@ BLOCKING = (
     "NodeDown", "DeadLine",
 )  # fmt: skip
 ARRAY_LIMIT = "JobArrayTaskLimit"
+NOT_AVAILABLE = "ReqNodeNotAvail"
+RESERVED = "reserved"  # as Slurm describes it where a reservation keeps the nodes
 # For how long Slurm keeps a requeued job from starting: its credentials' life, 2 minutes unless set otherwise.
 REQUEUE_DELAY_S = 900.0
 # A requeued job must not start in the second it was stopped in: the node would take the new order for the old one,
@@ -59,6 +62,8 @@ class JobReader:
         """The job; `now_s` is the present, by which a date lies ahead or behind."""
         managed = self._managed(record)
         state, reason = _state(record, managed, now_s)
+        if state == base.BLOCKED and self._is_passed_over(record, reason):
+            state = base.STARTING
         if record.pending and not managed:
             reason = self.left_to_slurm(record) or reason
         if self._rests(record) and state == base.QUEUED:
@@ -86,8 +91,11 @@ class JobReader:
 
     def unmodelled(self, record: JobRecord) -> str:
         """The name of what Dally does not model of the job; empty: nothing."""
-        if self._partitions and not self._partitions.issuperset(original_of(record)["partition"].split(",")):
+        partitions = original_of(record)["partition"].split(",")
+        if self._partitions and not self._partitions.issuperset(partitions):
             return OTHER_PARTITION
+        if any(self.partitions.rule_of(name).one_user for name in partitions):
+            return SHARED
         return left_alone(record.row) or unmodelled_shape(record, self._machine_gpus(record))
 
     def as_its_partition_has_it(self, record: JobRecord) -> JobRecord:
@@ -99,6 +107,19 @@ class JobReader:
     def _machine_gpus(self, record: JobRecord) -> int:
         """Of the largest machine that the job may use, as far as known."""
         return self.partitions.largest(machine_request(record)) or self.machine_gpus
+
+    def _is_passed_over(self, record: JobRecord, reason: str) -> bool:
+        """A released job that Slurm will look at again, and no limit keeps.
+
+        Slurm passes over all nodes of a partition in which a job ahead cannot start, for jobs of other partitions
+        too, and over a node that is silent for a moment. Both say the same as a node that is closed.
+        """
+        if not (record.released and reason.startswith(NOT_AVAILABLE)):
+            return False
+        if RESERVED in text_of(record.row, "state_description"):
+            return False
+        nodes = text_of(record.row, "required_nodes")
+        return bool(nodes) and self.partitions.closed.isdisjoint(expand_list(nodes))
 
     def _rests(self, record: JobRecord) -> bool:
         """It was requeued a moment ago, by our own clock that never jumps."""

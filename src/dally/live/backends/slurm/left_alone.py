@@ -24,6 +24,8 @@ CONTAINS: Final = "contains"  # one of `values` is somewhere in the text
 GRES: Final = "gres"  # by the resources that the job asks for: see `unmodelled_gres`
 SHAPE: Final = "shape"  # by its GPUs and nodes: see `unmodelled_shape` of job_request.py, the daemon's alone
 
+SHARED: Final = "shared"  # the name of a row: a partition can ask for it, too
+
 
 @dataclass(frozen=True)
 class Exclusion:
@@ -45,7 +47,7 @@ LEFT_ALONE: Final = (
     Exclusion("other-gres", "--gres=gpu:1,nic:1", "", GRES, "", "asks for other resources (gres) than GPUs"),
     Exclusion("gpu-types", "--gpus=a100:2,v100:1", "", GRES, "", "asks for GPUs of several types at once"),
     Exclusion("socket", "--gpus-per-socket", "tres_per_socket", SET, "tres_per_socket", "asks for GPUs by socket"),
-    Exclusion("shared", "--oversubscribe, --exclusive=user", "shared", ONE_OF, "shared",
+    Exclusion(SHARED, "--oversubscribe, --exclusive=user", "shared", ONE_OF, "shared",
         "shares its nodes in a way that Dally does not model", (1, 2, 3),
         ("shared", "oversubscribe", "user", "mcs", "topo")),
     Exclusion("switches", "--switches", "req_switch", SET, "", "states how many switches it may span"),

@@ -13,9 +13,10 @@ from dally.live.backends.base import BackendError, ObservedJob, ObservedMachine
 from dally.live.backends.slurm.job_record import number
 
 DOWN = frozenset(("DOWN", "ERROR", "UNKNOWN", "FUTURE", "INVALID", "INVALID_REG", "POWERED_DOWN_FAILED"))
+SILENT = "NOT_RESPONDING"
 TAKES_NO_JOBS = frozenset(
     (
-        "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "NOT_RESPONDING", "REBOOT", "REBOOT_REQUESTED",
+        "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", SILENT, "REBOOT", "REBOOT_REQUESTED",
         "REBOOT_ISSUED", "POWERING_DOWN",
     )
 )  # fmt: skip
@@ -112,10 +113,25 @@ def cluster_shape(
     )
 
 
-def _state(row: dict[str, Any], reserved: Container[str]) -> str:
+def closed_nodes(rows: Iterable[dict[str, Any]]) -> frozenset[str]:
+    """Names of those that are down or that somebody has closed; not of one that is silent for a moment."""
+    closed = DOWN | TAKES_NO_JOBS | MAINTAINED
+    return frozenset(str(row["name"]) for row in rows if (_states(row) - {SILENT}) & closed)
+
+
+def owners_of(rows: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Users by node that one user's jobs have to themselves (--exclusive=user, ExclusiveUser=YES)."""
+    return {str(row["name"]): str(row["owner"]) for row in rows if row.get("owner")}
+
+
+def _states(row: dict[str, Any]) -> set[str]:
     states = row.get("state")
     parts = {str(token).upper().strip("*") for token in (states if isinstance(states, list) else [states])}
-    parts |= {str(token).upper() for token in row.get("state_flags") or ()}
+    return parts | {str(token).upper() for token in row.get("state_flags") or ()}
+
+
+def _state(row: dict[str, Any], reserved: Container[str]) -> str:
+    parts = _states(row)
     if parts & DOWN:
         return base.DOWN
     closed = parts & TAKES_NO_JOBS or (parts & MAINTAINED and row["name"] not in reserved)

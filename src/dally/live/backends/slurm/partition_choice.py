@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from dally.cluster.feasibility.statement import feature_test
 from dally.cluster.formats.hostlist import expand_list
@@ -15,6 +15,7 @@ from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import ObservedJob, ObservedMachine, ObservedReservation
 from dally.live.backends.slurm.job_request import NO_DEFAULTS, JobDefaults, MachineRequest
+from dally.live.backends.slurm.nodes_json import closed_nodes, machines_by_partition, owners_of
 from dally.live.backends.slurm.shown_limits import lines_of
 
 ANY_USER: Final = ("", "ALL")
@@ -33,6 +34,7 @@ class PartitionRules:
     qos: frozenset[str] = frozenset()
     no_qos: frozenset[str] = frozenset()
     whole_machines: bool = False  # OverSubscribe=EXCLUSIVE: each job has its nodes to itself
+    one_user: bool = False  # ExclusiveUser=YES: a node's jobs are all of one user
     cpus_per_machine: float = math.inf  # of all its jobs together
     defaults: JobDefaults = NO_DEFAULTS
 
@@ -55,8 +57,8 @@ def _rules(row: Mapping[str, str]) -> PartitionRules:
     return PartitionRules(
         row.get("State", "UP") == "UP", seconds_of(row.get("MaxTime", "")), int(_digits(row.get("MinNodes", ""))),
         _or_no_limit(row.get("MaxNodes", "")), accounts, no_accounts, qos, no_qos,
-        row.get("OverSubscribe") == "EXCLUSIVE", _or_no_limit(row.get("MaxCPUsPerNode", "")),
-        job_defaults(row.get("JobDefaults", "")),
+        row.get("OverSubscribe") == "EXCLUSIVE", row.get("ExclusiveUser") == "YES",
+        _or_no_limit(row.get("MaxCPUsPerNode", "")), job_defaults(row.get("JobDefaults", "")),
     )  # fmt: skip
 
 
@@ -96,10 +98,17 @@ class PartitionChoice:
         self.rules: Mapping[str, PartitionRules] = {}
         self.machines: Mapping[str, ObservedMachine] = {}  # with what all jobs have of their CPUs and memory
         self.free_gpus: Mapping[str, int] = {}  # by machine
+        self.closed: frozenset[str] = frozenset()  # machines that are down, or that somebody has closed
+        self.owners: Mapping[str, str] = {}  # users by machine that they have to themselves
         self.reservations: Sequence[ObservedReservation] = ()
         self.defaults = NO_DEFAULTS  # of slurm.conf, for partitions without
         self._shown = ""
         self._largest: dict[MachineRequest, int] = {}
+
+    def see_nodes(self, rows: Sequence[dict[str, Any]], names: frozenset[str]) -> None:
+        """The nodes of `sinfo --json`; `names`: of those that are machines."""
+        self.members = machines_by_partition(rows, names)
+        self.closed, self.owners = closed_nodes(rows), owners_of(rows)
 
     def update(
         self, shown: str, machines: Iterable[ObservedMachine], reservations: Sequence[ObservedReservation]
@@ -154,7 +163,15 @@ class PartitionChoice:
         return machine if machine.cpus is None or machine.cpus <= most else replace(machine, cpus=most)
 
     def allowed(self, spec: JobSpec) -> frozenset[str] | None:
-        """The machines on which the job may run; None: all."""
+        """The machines on which the job may run, without those that another user has alone; None: all."""
+        result = self._by_partition(spec)
+        others = {name for name, owner in self.owners.items() if owner != spec.user}
+        return result if not others else (self._every() if result is None else result) - others
+
+    def _every(self) -> frozenset[str]:
+        return frozenset().union(*self.members.values())
+
+    def _by_partition(self, spec: JobSpec) -> frozenset[str] | None:
         sets = [self.members[name] for name in self._taking(spec)]
         if not sets:
             return None
@@ -163,7 +180,7 @@ class PartitionChoice:
             result = self._one_of(sets, spec)
         if spec.exclusive:  # it was counted as all GPUs of the largest
             result = frozenset(name for name in result if self._has(name, spec.gpus_per_node))
-        return None if result == frozenset().union(*self.members.values()) else result
+        return None if result == self._every() else result
 
     def _has(self, name: str, gpus: int) -> bool:
         return name in self.machines and self.machines[name].gpus == gpus

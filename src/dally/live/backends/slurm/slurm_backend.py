@@ -38,7 +38,6 @@ from dally.live.backends.slurm.mark_memory import MarkMemory
 from dally.live.backends.slurm.nodes_json import (
     cluster_shape,
     less_ours,
-    machines_by_partition,
     machines_of,
     threads_of,
 )
@@ -53,7 +52,7 @@ from dally.live.backends.slurm.order_checks import (
 from dally.live.backends.slurm.partition_choice import job_defaults
 from dally.live.backends.slurm.preempter import Preempter, finish_paused
 from dally.live.backends.slurm.rollback import Rollback
-from dally.live.backends.slurm.shown_limits import ShownLimits
+from dally.live.backends.slurm.shown_limits import SHOW, ShownLimits
 from dally.live.backends.slurm.shown_topology import NO_GPUS, ShownSwitches, topology_of
 from dally.live.backends.slurm.starter import Starter, StartRequest
 from dally.live.backends.slurm.submit_arguments import sbatch_arguments, script_of
@@ -338,7 +337,8 @@ class SlurmBackend(JobByJob):
 
     def survey(self) -> Survey:
         """Which jobs are ours, and which are left to Slurm."""
-        self._reader.partitions.update("", self._machines(), ())
+        shown = self._tools.run(*SHOW, "partition")
+        self._reader.partitions.update(shown, self._machines(), ())
         return survey(self._tools.rows("jobs", "squeue", "--json"), self._reader)
 
     def leases(self) -> list[HeldLease]:
@@ -419,8 +419,7 @@ class SlurmBackend(JobByJob):
         if self._counts_memory is None:
             self._read_config(threads_of(rows))
         machines = machines_of(rows, self._partitions, bool(self._counts_memory), self._limits.reserved_nodes())
-        names = frozenset(machine.name for machine in machines)
-        self._reader.partitions.members = machines_by_partition(rows, names)
+        self._reader.partitions.see_nodes(rows, frozenset(machine.name for machine in machines))
         return machines
 
     def _read_config(self, threads: int) -> None:
