@@ -28,7 +28,7 @@ start is given up after {MOST_ATTEMPTS} refusals or {START_WITHIN_S:g} s. A bloc
 {RETRY_S:g} s, then ever more seldom, at least every {LONGEST_RETRY_S / 60:g} minutes, and when a job of its user or
 account has ended. Before a preemption is sent, the daemon looks the job up again: a job that has ended is never
 requeued. Nor is one that has ended by the store and runs again by the backend, which has forgotten the end (a
-killed slurmctld forgets its last seconds): it is not preempted, and operators are told.
+killed slurmctld forgets its last seconds): it is not preempted, and the problem is reported.
 """
 ABOUT = {
     "Admission": "Which jobs are taken in. After these rows come those of *Jobs*.",
