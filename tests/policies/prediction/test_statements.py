@@ -12,7 +12,8 @@ import pytest
 
 from dally.job_spec import JobSpec
 from dally.model import Job
-from dally.policies.ordering.gittins import GittinsOrder
+from dally.policies.ordering.gittins import MOST_INFLOW, GittinsOrder
+from dally.policies.ordering.inflow import MEMORY_S, Inflow
 from dally.policies.prediction.hazard import HazardTable
 from dally.policies.prediction.statements import PRIOR_HOLD, StatementTable, relative_edges
 
@@ -124,3 +125,53 @@ def test_job_that_needs_longer_than_all_others_together_is_not_put_off_by_saying
         order.moved(1e6)
         ranks[gpus] = order.key(long, 1e6)
     assert ranks[100.0] < 0.8 * ranks[1.0]
+
+
+def test_age_of_a_job_tells_whether_it_ends_as_it_says() -> None:
+    """Half of the statements hold, half mean nothing; most jobs end within 3 h.
+
+    One that has worked 20 h and said 50 is likely one of those that say what is.
+    """
+    draw = random.Random(5)
+    order = taught(lambda duration_s, place: duration_s if place % 2 else draw.uniform(3600.0, 360000.0))
+    for place in range(500):
+        one = job(1000 + place, duration_s=draw.uniform(3600.0, 10800.0))
+        order.queued(one, 0.0)
+        one.work_s = one.duration_s
+        order.finished(one, one.duration_s)
+    one = stated(order, 180000.0)
+    ranked = order.ranked(one)
+    young = order._share(ranked)
+    assert young == pytest.approx(order.statements.worth(ranked.stated_leaf), rel=0.1)
+    one.work_s = 72000.0
+    order.reported(one, 72000.0)
+    assert 1.0 - order._share(ranked) < 0.7 * (1.0 - young)
+
+
+def test_inflow_counts_what_came_lately() -> None:
+    inflow = Inflow()
+    for hour in range(24 * 20):
+        inflow.came(8.0 * 3600.0, 3600.0 * hour)
+    now = 3600.0 * 24 * 20
+    assert inflow.gpus(now) == pytest.approx(8.0, rel=0.03)
+    assert inflow.gpus(now + 5 * MEMORY_S) < 0.1
+    late, ordered = Inflow(), Inflow()
+    for at_s in (0.0, 7200.0, 3600.0):
+        late.came(1000.0, at_s)
+    for at_s in (0.0, 3600.0, 7200.0):
+        ordered.came(1000.0, at_s)
+    assert late.gpus(7200.0) == pytest.approx(ordered.gpus(7200.0))
+
+
+def test_cluster_drains_later_while_jobs_come() -> None:
+    """The same jobs in the system: half as much again is counted on, at most, where they came today."""
+    drains = {}
+    for came_s in (0.0, 99.0 * MEMORY_S):
+        order = taught(lambda duration_s, place: duration_s)
+        order.gpus = 4.0
+        for place in range(50):
+            one = job(10_000 + place)
+            one.submit_s = came_s
+            order.queued(one, came_s)
+        drains[came_s] = order._draining_s(99.0 * MEMORY_S)
+    assert drains[99.0 * MEMORY_S] == pytest.approx((1.0 + MOST_INFLOW) * drains[0.0])

@@ -12,11 +12,13 @@ from dally.heap import IndexedHeap
 from dally.model import CANCELLED, INFINITY, RUNNING, Job
 from dally.pickles import picklable
 from dally.policies.ordering.base import Order
+from dally.policies.ordering.inflow import Inflow
 from dally.policies.ordering.user_stretch import UserStretch
 from dally.policies.prediction.hazard import HazardTable
 from dally.policies.prediction.statements import StatementTable
 
 EARLY = 1e-6  # relative; a job this close to an age counts as that old: times are rounded
+MOST_INFLOW: Final = 0.5  # of the cluster's GPUs: what comes in beyond that is not counted on
 MOST_AT_ONCE: Final = 4096  # ranks worked out anew in one pass; the next ones go on
 # What a rank is.
 GITTINS: Final = 0  # GPU-seconds per finish
@@ -78,7 +80,8 @@ class GittinsOrder(Order):
         self.most_at_once: i64 = MOST_AT_ONCE
         self._restated: list[Ranked] = []  # who said since then how long they take
         self.gpus: float = 0.0  # of the cluster
-        self._drain_s: float = INFINITY  # until all would be done if no more jobs came, with no GPU idle
+        self._inflow: Inflow = Inflow()
+        self._drain_s: float = INFINITY  # until all would be done, with no GPU idle
         self.gpu_power: float = gpu_power
         self.users: UserStretch | None = users
         self._due: list[Ranked] = []  # whose ranks are to be worked out anew,
@@ -108,6 +111,8 @@ class GittinsOrder(Order):
             if job.reported_s > 0.0:
                 self._state(ranked, job.work_s)
             self._rank(ranked)
+            if self.by == GITTINS:
+                self._inflow.came(self._left_gpu_s(ranked), job.submit_s)
         return ranked
 
     def per_finish_s(self, job: Job) -> float:
@@ -120,8 +125,15 @@ class GittinsOrder(Order):
         left_s = self.table.left_s(ranked.leaf, ranked.age_bin)
         if ranked.stated_s <= 0.0:
             return left_s
-        share = self.statements.worth(ranked.stated_leaf)
+        share = self._share(ranked)
         return share * self._stated_left_s(ranked) + (1.0 - share) * left_s
+
+    def _share(self, ranked: Ranked) -> float:
+        """How likely it is that the job ends as it says: such jobs' share, by how well each view foretold its age."""
+        share = self.statements.worth(ranked.stated_leaf)
+        stated = share * self.statements.survival(ranked.stated_leaf, ranked.stated_bin, ranked.relative_bin)
+        other = (1.0 - share) * self.table.survival(ranked.leaf, ranked.stated_at, ranked.age_bin)
+        return stated / (stated + other) if stated + other > 0.0 else share
 
     def _stated_left_s(self, ranked: Ranked) -> float:
         """Seconds of work that it has left by what it says itself."""
@@ -130,14 +142,14 @@ class GittinsOrder(Order):
     def _per_finish_s(self, ranked: Ranked) -> float:
         """Expected seconds of service per finish: as learnt by age, and by what the job says itself.
 
-        A job that says that it has more left than all jobs together need to drain the cluster ends last: what it
-        says does not put it off, or the cluster would stand idle beside it in the end.
+        A job that says that it has more left than all jobs together, with those still to come, need to drain the
+        cluster ends last: what it says does not put it off, or the cluster would stand idle beside it in the end.
         """
         service_s = self.table.rank_s(ranked.leaf, ranked.age_bin)
         if ranked.stated_s <= 0.0:
             return service_s
         stated_s = ranked.stated_s * self.statements.rank_s(ranked.stated_leaf, ranked.relative_bin)
-        share = self.statements.worth(ranked.stated_leaf)
+        share = self._share(ranked)
         pooled_s = 1.0 / (share / stated_s + (1.0 - share) / service_s)
         if pooled_s > service_s and self._stated_left_s(ranked) * ranked.best >= self._drain_s:
             return service_s
@@ -179,17 +191,26 @@ class GittinsOrder(Order):
             if not self._due:
                 self._due = list(self._ranked.values())
                 if self.statements.any():
-                    self._drain_s = self._draining_s()
+                    self._drain_s = self._draining_s(now)
         if self._due:
             moved += self._refresh()  # one who crossed is named again only if that changed its rank
         return moved
 
-    def _draining_s(self) -> float:
-        """How long all GPUs together need for the work that all jobs in the system are expected to have left."""
+    def _draining_s(self, now: float) -> float:
+        """How long all GPUs together need for the work that all jobs in the system are expected to have left.
+
+        Jobs that come meanwhile hold it up by what came lately, as far as one may count on that.
+        """
+        if self.gpus <= 0.0:
+            return INFINITY
         gpu_s = 0.0
         for ranked in self._ranked.values():
-            gpu_s += float(ranked.job.requested) * ranked.best * self.left_s(ranked.job)
-        return gpu_s / self.gpus if self.gpus > 0.0 else INFINITY
+            gpu_s += self._left_gpu_s(ranked)
+        return gpu_s / self.gpus * (1.0 + min(self._inflow.gpus(now) / self.gpus, MOST_INFLOW))
+
+    def _left_gpu_s(self, ranked: Ranked) -> float:
+        """GPU time that the job is expected to have left."""
+        return float(ranked.job.requested) * ranked.best * self.left_s(ranked.job)
 
     def forget_ranks(self) -> None:
         """What nobody can avoid is another slowdown now: work out all ranks again."""
