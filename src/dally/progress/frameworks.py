@@ -80,6 +80,14 @@ TABLE: Final = (
     pattern("Marian", r"\bEp\. <epoch> : Up\. <step> : ", False),
     pattern("Hugging Face start", r"[Tt]otal (?:optimization )?steps\s*=\s*<total>", False),
     pattern("Hugging Face epochs", r"^\W*(?:.*(?:INFO|>>|\s-)\S*\s+)?[Nn]um [Ee]pochs = <epochs>\s*$", False),
+    pattern("Coqui TTS", r"--> (?:TIME: \S+ \S+ -- )?STEP: <step>/<total> -- GLOBAL_STEP: \d", False),
+    pattern("Coqui TTS epoch", r"^\s*> EPOCH: <epoch>/<epochs>\s*$", False),
+    pattern("DeePMD-kit", r"\bDEEPMD INFO\s+[Bb]atch\s+<step>: ", False),
+    pattern("fastprogress", r"\bEpoch <epoch>/<epochs> : \|[^|]*\| [\d.]+% \[<step>/<total> [\d:]+<", False),
+    pattern("TensorFlow controller", r"\btrain \| step:\s+<step> \| steps/sec:\s+<per_s> "),
+    # Samples, not steps: the time beside them is that of a batch.
+    pattern("OpenCLIP", r"\bTrain Epoch: <epoch>\s*\[ *<step>/ *<total> \(.*\bBatch \(t\):", False),
+    pattern("LitGPT", r"\bEpoch <epoch> \| iter \d+ step <step> \|", False),  # several iterations a step
     pattern("MaxText", r"\bcompleted step: <step>, seconds: <s>"),
     pattern(
         "HF Trainer in notebooks",
@@ -113,14 +121,14 @@ TABLE: Final = (
     pattern("PyTorch examples", r"\bTrain Epoch: <epoch>\s*\[ *<step>/ *<total> \("),
     pattern("DINOv2", r"\bTraining\s+\[ *<step>/ *<total>\]\s"),
     pattern("MMEngine", r"\bIter(?:\(train\))? \[ *<step>/ *<total>\]"),
-    pattern("MXNet", r"\bEpoch\[<epoch>\]\s*Batch ?\[(?:\d+-)?<step>\]\s*Speed", False),
+    pattern("MXNet", r"\bEpoch\[<epoch>\]\s*Batch ?\[(?:\d+-)?<step>\]\s*Speed"),
     pattern(
         "Epoch begins",
         r"^(?:.*(?:INFO|>>|\s-)\S*\s+)?\W*[Ee]poch:?\s+\[?<epoch>\s*(?:/|of)\s*"
         r"<epochs>\]?\W*$",
         False,
     ),
-    pattern("Epoch begins, alone", r"^\W*Epoch:?\s+<epoch>\W*$", False),
+    pattern("Epoch begins, alone", r"^(?:[\d-]+ [\d:.]+: )?\W*Epoch:?\s+<epoch>\W*$", False),
     pattern("Keras checkpoint", r"^\W*Epoch <epoch>: \w+ (?:improved|did not improve) from", False),
 )  # fmt: skip
 

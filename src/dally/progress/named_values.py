@@ -63,7 +63,7 @@ def _best_step(text: str) -> re.Match[str] | None:
     every = [
         match
         for match in _STEP.finditer(text)
-        if "." not in match["step"] or match["step"].endswith((".0", ".000"))
+        if "." not in match["step"] or match["step"].endswith((".0", ".000")) or "e+" in match["step"]
     ]
     for match in every:
         if match["total"]:

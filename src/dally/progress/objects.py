@@ -14,7 +14,7 @@ _PAIR: Final = re.compile(
     r"\[\s*(?P<list>[^\[\]]*)\]|(?P<bare>[^,{}\[\]]+))"
 )
 _STEP: Final = (
-    "global_step", "current_steps", "num_updates", "training/global_step", "train/global_step",
+    "global_step", "global_step/max_steps", "current_steps", "num_updates", "training/global_step", "train/global_step",
     "trainer/global_step", "step", "steps", "iteration", "iter", "cur_iter", "_step", "train/step", "current_step",
 )  # fmt: skip
 _TOTAL: Final = ("total_steps", "max_steps", "total_iters", "max_iters", "num_steps", "total_iterations")
@@ -22,9 +22,9 @@ _EPOCH: Final = ("epoch", "cur_epoch", "train/epoch", "training/epoch")
 _EPOCHS: Final = ("num_epochs", "total_epochs", "max_epochs", "epochs", "num_train_epochs")
 _SECONDS: Final = (
     "step_time", "iter_time", "time_per_step", "sec_per_step", "s_per_step", "step_time_s", "iteration_time",
-    "seconds_per_step", "batch_time", "time_this_iter_s", "train_step_timing in s", "time", "dt",
+    "seconds_per_step", "train_speed(s/it)", "batch_time", "time_this_iter_s", "train_step_timing in s", "time", "dt",
 )  # fmt: skip
-_RATES: Final = ("ups", "steps_per_second", "steps_per_sec", "it/s", "train/steps_per_second")
+_RATES: Final = ("ups", "steps_per_second", "steps_per_sec", "it/s", "train_speed(iter/s)", "train/steps_per_second")
 _METRIC: Final = re.compile(
     r"(?:^|[/_ ])(?:\w*loss\w*|lr|learning_rate|grad_?norm|gnorm|ppl|perplexity|acc\w*|reward\w*|mfu)(?:$|[/_ \d])"
 )
@@ -54,7 +54,8 @@ def dictionary(text: str) -> LineProgress | None:
         return LineProgress(epoch=real(epoch), epochs=epochs)
     if not trained and total is None:
         return LineProgress(epoch=real(epoch)) if evaluated else None
-    return LineProgress(step, total, real(epoch), epochs, _seconds(stated, step))
+    progress = LineProgress(step, total, real(epoch), epochs, _seconds(stated, step))
+    return progress if progress.is_known() else None
 
 
 def _step_of(values: dict[str, str]) -> tuple[int | None, int | None]:

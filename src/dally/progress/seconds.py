@@ -9,27 +9,30 @@ from dally.progress.line_text import NUMBER, real
 
 _UNITS: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "msec": 1e-3, "milliseconds": 1e-3}
 _UNIT: Final = r"(?:us|µs|milliseconds|msec|ms|seconds|secs|sec|s)"
+_SCALED: Final = rf"{NUMBER}[kK]?"
 _KEYS: Final = (
-    r"elapsed time per (?:iteration|step)|time per (?:iteration|step|batch)|iteration[ _-]time|iter[ _-]time|"
+    r"elapsed[ _]time[ _]per[ _](?:iteration|step)|time per (?:iteration|step|batch)|iteration[ _-]time|iter[ _-]time|"
     r"time[/_](?:iter|step|batch)|(?:train[_ ])?step[ _-](?:time|timing)(?:_s)?|(?:avg_)?batch[ _-](?:time|cost)|"
-    r"timing_s/step|per[- ]step[ -]time(?:_s)?|interval_runtime|sec(?:onds)?_per_(?:step|iter)|"
+    r"timing_s/step|per[-_ ]step[-_ ]time(?:_s)?|interval_runtime|sec(?:onds)?_per_(?:step|iter)|"
     r"s_per_(?:step|iter)|time_this_iter_s|iteration_timing|time_per_(?:step|iter|iteration)|batch \(t\)|"
     r"time \(data\)|seconds|dt"
 )
 # By name, with the unit before or after the number; ms where the name says so.
 _NAMED: Final = re.compile(
-    rf"(?<![\w/])(?:train/)?(?:{_KEYS})['\"]?(?:\s*\((?P<before>{_UNIT})\)|\s+in\s+(?P<within>{_UNIT}))?"
-    rf"\s*[:=]?\s*['\"]?(?P<value>{NUMBER})(?![\d:])\s*(?P<after>{_UNIT}\b)?",
+    rf"(?<![\w/])(?:train/)?(?:{_KEYS})['\"]?(?:\s*\((?P<before>{_UNIT})\)|\s+in\s+(?P<within>{_UNIT})|_(?P<behind>ms))?"
+    rf"\s*[:=]?\s*['\"]?(?P<value>{_SCALED})(?![\d:])\s*(?P<after>{_UNIT}\b)?",
     re.IGNORECASE,
 )
 _WHOLE: Final = re.compile(rf"\btrain_time=(?P<value>{NUMBER})")  # of ESPnet, beside its parts
+# Of Hugging Face's and PaddleNLP's trainers, beside the time that all steps of the interval took.
+_INTERVAL_RATE: Final = re.compile(rf"\binterval_steps_per_second: (?P<value>{NUMBER})")
 _PLAIN: Final = re.compile(
     rf"(?<![\w/-])(?<!total )(?<!data )(?<!forward )(?<!backward )(?<!elapsed )(?<!wall )(?<!eval )(?<!cost )"
     rf"(?<!load )(?<!remaining )(?<!training )(?<!epoch )(?<!val )(?<!running )time['\"]?(?:\s*[:=]\s*|\s+)['\"]?"
     rf"(?P<value>{NUMBER})(?![\d:])\s*(?P<after>{_UNIT}\b)?(?!\s*(?:m|min|h|hours?|d)\b)",
     re.IGNORECASE,
 )
-_STEPS: Final = r"(?:it|iter|iters|iteration|iterations|step|steps|batch|batches|ba)"
+_STEPS: Final = r"(?:it|iter|iters|iteration|iterations|step|steps|batch|batches|ba|updates)"
 _S_PER: Final = re.compile(rf"(?P<value>{NUMBER})\s*(?P<after>{_UNIT})/{_STEPS}\b")
 _PER_S: Final = re.compile(rf"(?P<value>{NUMBER})\s*{_STEPS}/s(?:ec|econd)?\b", re.IGNORECASE)
 _RATE: Final = re.compile(
@@ -47,9 +50,12 @@ def seconds_per_step(text: str) -> float | None:
     match = _WHOLE.search(text)
     if match is not None:
         return in_seconds(match["value"], None)
+    match = _INTERVAL_RATE.search(text)
+    if match is not None:
+        return inverse(real(match["value"]))
     match = _NAMED.search(text)
     if match is not None:
-        unit = match["before"] or match["within"] or match["after"]
+        unit = match["before"] or match["within"] or match["behind"] or match["after"]
         return in_seconds(match["value"], unit)
     for pattern in (_S_PER, _COLUMN_MS):
         match = pattern.search(text)
