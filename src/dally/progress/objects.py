@@ -24,7 +24,14 @@ _SECONDS: Final = (
     "step_time", "iter_time", "time_per_step", "sec_per_step", "s_per_step", "step_time_s", "iteration_time",
     "seconds_per_step", "train_speed(s/it)", "batch_time", "time_this_iter_s", "train_step_timing in s", "time", "dt",
 )  # fmt: skip
-_RATES: Final = ("ups", "steps_per_second", "steps_per_sec", "it/s", "train_speed(iter/s)", "train/steps_per_second")
+_RATES: Final = (
+    "ups",
+    "steps_per_second",
+    "steps_per_sec",
+    "it/s",
+    "train_speed(iter/s)",
+    "train/steps_per_second",
+)
 _METRIC: Final = re.compile(
     r"(?:^|[/_ ])(?:\w*loss\w*|lr|learning_rate|grad_?norm|gnorm|ppl|perplexity|acc\w*|reward\w*|mfu)(?:$|[/_ \d])"
 )

@@ -166,7 +166,11 @@ class HazardTable(Part):
 
     def density(self, number: i64, from_bin: i64, age_bin: i64) -> float:
         """How likely a job of that class that got to one age bin was to end in another, per length of that."""
-        return self.survival(number, from_bin, age_bin) * self._known(number).hazards[age_bin] / self._length_s(age_bin)
+        return (
+            self.survival(number, from_bin, age_bin)
+            * self._known(number).hazards[age_bin]
+            / self._length_s(age_bin)
+        )
 
     def survival(self, number: i64, from_bin: i64, age_bin: i64) -> float:
         """How likely a job of that class that got to one age bin was to get to another."""
