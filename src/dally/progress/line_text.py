@@ -16,7 +16,8 @@ _ENDLESS: Final = re.compile(r"\d{50,}|\s{200,}")  # no number of anything, and 
 _PREFIX: Final = re.compile(
     r"\s*(?:\(\w[\w.:]*(?: \w+)? ?(?:pid|ip)=[^)]*\)|\[(?:default|rank|Rank |gpu)?\d+\]:|"
     r"\[\d+,\d+\]<std(?:out|err)>:|"
-    r"\d{1,5}: (?=\s*\S)(?![\d.]+, [\d.]+ avg\b)|\d{4}-\d\d-\d\dT[\d:.]+Z (?:std(?:out|err) [FP] )?|[\w.-]+-\d+ +\| )"
+    r"\d{1,5}: (?=\s*\S)(?![\d.]+, [\d.]+ avg\b)|"
+    r"\d{4}-\d\d-\d\dT[\d:.]+Z (?:std(?:out|err) [FP] )?|[\w.-]+-\d+ +\| )"
 )
 
 

@@ -14,7 +14,8 @@ _PAIR: Final = re.compile(
     r"\[\s*(?P<list>[^\[\]]*)\]|(?P<bare>[^,{}\[\]]+))"
 )
 _STEP: Final = (
-    "global_step", "global_step/max_steps", "current_steps", "num_updates", "training/global_step", "train/global_step",
+    "global_step", "global_step/max_steps", "current_steps", "num_updates", "training/global_step",
+    "train/global_step",
     "trainer/global_step", "step", "steps", "iteration", "iter", "cur_iter", "_step", "train/step", "current_step",
 )  # fmt: skip
 _TOTAL: Final = ("total_steps", "max_steps", "total_iters", "max_iters", "num_steps", "total_iterations")
@@ -22,7 +23,8 @@ _EPOCH: Final = ("epoch", "cur_epoch", "train/epoch", "training/epoch")
 _EPOCHS: Final = ("num_epochs", "total_epochs", "max_epochs", "epochs", "num_train_epochs")
 _SECONDS: Final = (
     "step_time", "iter_time", "time_per_step", "sec_per_step", "s_per_step", "step_time_s", "iteration_time",
-    "seconds_per_step", "train_speed(s/it)", "batch_time", "time_this_iter_s", "train_step_timing in s", "time", "dt",
+    "seconds_per_step", "train_speed(s/it)", "batch_time", "time_this_iter_s",
+    "train_step_timing in s", "time", "dt",
 )  # fmt: skip
 _RATES: Final = (
     "ups",

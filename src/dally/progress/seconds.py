@@ -11,7 +11,8 @@ _UNITS: Final = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "msec": 1e-3, "millisecond
 _UNIT: Final = r"(?:us|µs|milliseconds|msec|ms|seconds|secs|sec|s)"
 _SCALED: Final = rf"{NUMBER}[kK]?"
 _KEYS: Final = (
-    r"elapsed[ _]time[ _]per[ _](?:iteration|step)|time per (?:iteration|step|batch)|iteration[ _-]time|iter[ _-]time|"
+    r"elapsed[ _]time[ _]per[ _](?:iteration|step)|time per (?:iteration|step|batch)|iteration[ _-]time|"
+    r"iter[ _-]time|"
     r"time[/_](?:iter|step|batch)|(?:train[_ ])?step[ _-](?:time|timing)(?:_s)?|(?:avg_)?batch[ _-](?:time|cost)|"
     r"timing_s/step|per[-_ ]step[-_ ]time(?:_s)?|interval_runtime|sec(?:onds)?_per_(?:step|iter)|"
     r"s_per_(?:step|iter)|time_this_iter_s|iteration_timing|time_per_(?:step|iter|iteration)|batch \(t\)|"

@@ -129,7 +129,7 @@ class GittinsOrder(Order):
         return share * self._stated_left_s(ranked) + (1.0 - share) * left_s
 
     def _share(self, ranked: Ranked) -> float:
-        """How likely it is that the job ends as it says: such jobs' share, by how well each view foretold its age."""
+        """How likely it is that the job ends as it says: such jobs' share, by how well that foretold its age."""
         share = self.statements.worth(ranked.stated_leaf)
         stated = share * self.statements.survival(ranked.stated_leaf, ranked.stated_bin, ranked.relative_bin)
         other = (1.0 - share) * self.table.survival(ranked.leaf, ranked.stated_at, ranked.age_bin)
