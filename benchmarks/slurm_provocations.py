@@ -97,7 +97,7 @@ class Provocations:
             for job_id in self.jobs("R", 2):
                 self.scontrol(verb, "Incomplete", job_id)
                 if self._chance.random() < 0.5:
-                    self.scontrol("uhold", job_id)
+                    self.scontrol("hold", job_id)  # an operator's: before the daemon sees it wait
                 time.sleep(2.5)
                 self.scontrol("release", job_id)
 
@@ -137,6 +137,7 @@ class Provocations:
             time.sleep(2.0)
             with self.asleep():
                 self.scontrol("update", f"JobId={job_id}", "Requeue=0")
+                self.lost.add(job_id)  # if its node fails, Slurm ends it
                 self.start(job_id, self._chance.choice(self._slurm.nodes[:4]))
                 time.sleep(2.0)
             time.sleep(3.0)

@@ -86,6 +86,11 @@ def test_states(changes: dict[str, Any], state: str, managed: bool) -> None:
     assert (found.state, found.managed) == (state, managed)
 
 
+def test_a_job_whose_dependency_has_failed_says_so() -> None:
+    job = job_of(**OURS, state_reason="JobHeldAdmin", dependency="afterok:5(failed)")
+    assert (job.state, job.reason) == (base.HELD, "DependencyNeverSatisfied afterok:5(failed)")
+
+
 @pytest.mark.parametrize(
     ("nodes", "description", "state"),
     [

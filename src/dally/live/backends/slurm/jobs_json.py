@@ -36,6 +36,7 @@ BLOCKING = (
 )  # fmt: skip
 ARRAY_LIMIT = "JobArrayTaskLimit"
 NOT_AVAILABLE = "ReqNodeNotAvail"
+FAILED_DEPENDENCY = "(failed)"
 RESERVED = "reserved"  # as Slurm describes it where a reservation keeps the nodes
 # For how long Slurm keeps a requeued job from starting: its credentials' life, 2 minutes unless set otherwise.
 REQUEUE_DELAY_S = 900.0
@@ -195,10 +196,13 @@ def _as_if_held(record: JobRecord, reason: str, now_s: float) -> tuple[str, str]
 
 
 def _waits_for(row: dict[str, Any], reason: str, now_s: float) -> tuple[str, str]:
+    dependency = text_of(row, "dependency")
+    if FAILED_DEPENDENCY in dependency:  # Slurm holds such a job itself, as if an operator had
+        return base.HELD, f"DependencyNeverSatisfied {dependency}"
     if reason == HELD_BY_OPERATOR:
         return base.HELD, reason
-    if row.get("dependency"):
-        return base.HELD, f"Dependency {row['dependency']}"
+    if dependency:
+        return base.HELD, f"Dependency {dependency}"
     begin_s, submit_s = number(row.get("eligible_time")), number(row.get("submit_time"))
     requeued = number(row.get("restart_cnt")) and begin_s - submit_s <= REQUEUE_DELAY_S
     if begin_s > now_s + 1.0 and begin_s > submit_s and not requeued:
