@@ -86,7 +86,7 @@ class FaultyCluster:
                     stdout=log,
                     stderr=log,
                     start_new_session=True,
-                    env={**os.environ, "PATH": path},
+                    env={**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1"},
                 )
 
     def signal(self, number: int) -> None:
@@ -236,13 +236,13 @@ def main() -> None:
         if os.environ.get("KEEP_LOG"):
             for host in HOSTS:
                 shutil.copy(folder / f"{host}.log", f"{os.environ['KEEP_LOG']}.{host}")
-    rows = {line.split()[0] for line in killed}
-    print(", ".join(f"{name} {count}" for name, count in cluster.counts.items()))
-    print(f"{len(killed)} deaths")
-    print(f"killed in {len(rows)} of {sum(map(len, TABLES.values()))} transitions: {' '.join(sorted(rows))}")
-    print(result.report())
-    lost = [job for job, lines in result.lines.items() if "end" not in lines]
-    print(f"{len(lost)} lost {lost[:5]}")
+        rows = {line.split()[0] for line in killed}
+        print(", ".join(f"{name} {count}" for name, count in cluster.counts.items()))
+        print(f"{len(killed)} deaths")
+        print(f"killed in {len(rows)} of {sum(map(len, TABLES.values()))} transitions: {' '.join(sorted(rows))}")
+        print(result.report())
+        lost = [job for job, lines in result.lines.items() if "end" not in lines]
+        print(f"{len(lost)} lost {lost[:5]}", flush=True)
     sys.exit(bool(result.again or result.twice or lost))
 
 

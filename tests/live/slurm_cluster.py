@@ -236,7 +236,8 @@ SlurmdParameters=config_overrides
     def stop(self) -> None:
         """End its jobs and everything that was started, the youngest first."""
         if "slurmctld" in self._running:
-            self.cancel_all()
+            with suppress(AssertionError):  # one that was killed may list jobs for ever that it does not find
+                self.cancel_all()
         for name in [name for name in self._running if name in self.nodes]:
             self._running[name].terminate()
         for name in reversed(list(self._running)):
