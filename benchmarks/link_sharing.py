@@ -26,8 +26,8 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from dally.perf.cassini import CassiniContention
-from dally.perf.collectives import Cost
 from dally.perf.contention import Contention
+from dally.perf.costs import Cost
 from dally.perf.iteration import Demand
 from dally.runs.assemble import assemble
 from dally.runs.execute import execute

@@ -9,9 +9,11 @@ import pytest
 from dally.cluster.formats.from_machines import ImportOptions
 from dally.cluster.formats.known import import_file
 from dally.cluster.formats.node_gpus import gres_gpus, read_config, read_scontrol, tres_gpus
+from dally.cluster.links import connect, override
+from dally.cluster.presets import find_preset
 from dally.cluster.spec import cluster_files, read_topology
 from dally.cluster.topology import Topology
-from dally.errors import InputError
+from dally.errors import InputError, InputWarning
 
 TREE = """# two pods of two racks
 SwitchName=core Switches=pod[1-2]
@@ -281,7 +283,7 @@ CONF_MISTAKES = [
     ("SwitchName=a\n", ":1: a: neither Switches= nor Nodes="),
     ("SwitchName=a Nodes=n rubbish\n", ":1: 'rubbish': must be KEY=VALUE"),
     ('SwitchName="" Nodes=n\n', ":1: switchname: is empty"),
-    ("SwitchName=a Nodes=n\nNodes=m\n", ":2: must begin with SwitchName=, BlockName= or BlockSizes="),
+    ("SwitchName=a Nodes=n\nNodes=m\n", ":2: must begin with SwitchName=, BlockName=, BlockSizes= or RingName="),
     ("SwitchName=a Nodes=n\nBlockName=b Nodes=m\n", ":2: a block, but line 1 has a switch: give a tree or blocks"),
     ("BlockName=b Nodes=n\nBlockSizes=2,6\n", ":2: BlockSizes: 6: each size must be the first one times 2, 4, 8"),
     ("BlockName=b Nodes=n\nBlockSizes=0\n", ":2: BlockSizes: 0: must be at least 1"),
@@ -336,13 +338,13 @@ YAML_MISTAKES = [
     (YAML.replace("leaf[1-2]", "leaf[1-3]"), ":8: core: 'leaf3' hangs below it, and there is no such switch"),
     (YAML.replace("    - switch: core", "    - name: core"), ":8: switch: missing; here are name, children"),
     (YAML.replace("  flat: true\n", "  flat: true\n  tree: x\n"), ""),
-    (YAML.replace("  tree:\n", "  tree: x\n  ring:\n"), ":6: switches: 'x': must be a mapping of fields"),
+    (YAML.replace("  tree:\n", "  tree: x\n  other:\n"), ":6: switches: 'x': must be a mapping of fields"),
     (YAML.replace("    switches:\n", "    switches: 3\n    x:\n"), ":7: switches: '3': must be a list"),
     (YAML[:120] + " {", "broken YAML"),
     ("- topology: a\n  tree: [[[[" + "[" * 100_000, "nested more than 32 deep"),
     ("- topology: a\n  tree: *b\n", "broken YAML: unknown alias 'b'"),
     ("- topology: a\n  topology: b\n", ":2: topology: appears twice"),
-    ("- topology: a\n", ":1: a topology has one of tree, block, flat; this one has 0"),
+    ("- topology: a\n", ":1: a topology has one of tree, block, flat, ring, torus3d; this one has 0"),
     ("- topology: a\n  flat: true\n", ":2: flat: nothing says which nodes there are"),
     ("- topology: a\n  flat: true\n---\n- x\n", ":4: a second document"),
 ]
@@ -383,3 +385,93 @@ def test_mistakes_where_gpus_are_counted(name: str, text: str, message: str, tmp
     with pytest.raises(InputError) as error:
         made(tmp_path, "SwitchName=s Nodes=a\n", ImportOptions())
     assert message in str(error.value)
+
+
+TORUS = """- topology: pods
+  cluster_default: true
+  torus3d:
+    toruses:
+    - name: pod1
+      dims: {x: 4, y: 4, z: 2}
+      nodes: node[1-32]
+      placements:
+      - dims: {x: 2, y: 2, z: 2}
+      - dims: {x: 2, y: 2, z: 1}
+      - dims: {x: 4, y: 4, z: 2}
+"""
+
+
+def test_a_torus_is_the_tree_of_its_placements(tmp_path: Path) -> None:
+    topology = made(tmp_path, TORUS, ImportOptions(gpus_per_node=4), "topology.yaml")
+    assert topology.tiers == ["machine", "2x2x1", "2x2x2", "4x4x2"]
+    first, after = topology.machines_of(2, 0)
+    # The block at the origin: x and y of 0 and 1 in both layers, as Slurm's own test has them.
+    assert sorted(topology.names[0][first:after], key=lambda name: int(name[4:])) == [
+        f"node{number}" for number in (1, 2, 5, 6, 17, 18, 21, 22)
+    ]
+    assert [link.torus for link in (topology.links[tier][0] for tier in range(4))] == [
+        "",
+        "2x2x1",
+        "2x2x2",
+        "4x4x2",
+    ]
+    network = connect(topology, override(find_preset("normal"), {"torus_gbps": "25"}))
+    assert network.torus is not None
+    assert network.torus.unit == 4
+    assert network.torus.shapes[-1] == [4, 4, 2]
+    assert connect(topology, find_preset("normal")).torus is None
+    two = TORUS + TORUS[TORUS.index("    - name") :].replace("pod1", "pod2").replace("node[1-32]", "node[33-64]")
+    both = made(tmp_path, two, ImportOptions(gpus_per_node=4), "topology.yaml")
+    assert both.tiers == ["machine", "2x2x1", "2x2x2", "4x4x2", "network"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TORUS.replace("node[1-32]", "node[1-31]"), "topology.yaml:5: pod1: 31 nodes, but 4x4x2 are 32"),
+        (
+            TORUS.replace("x: 4, y: 4, z: 2}\n      nodes", "x: 0, y: 4, z: 2}\n      nodes"),
+            "x: '0': must be a whole",
+        ),
+        (TORUS.replace("dims: {x: 4, y: 4, z: 2}\n      nodes", "nodes"), "dims: missing"),
+        ("- topology: a\n  torus3d:\n    toruses: []\n", "toruses: none given"),
+        (TORUS + TORUS[TORUS.index("    - name") :], "pod1: two toruses have this name"),
+        (
+            TORUS + TORUS[TORUS.index("    - name") :].replace("pod1", "pod2").replace("z: 1", "z: 2"),
+            "pod2: has other dims or placements than 'pod1'",
+        ),
+    ],
+)
+def test_mistakes_in_a_torus(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        made(tmp_path, text, EIGHT, "topology.yaml")
+
+
+def test_placements_that_do_not_nest_are_named_in_a_warning(tmp_path: Path) -> None:
+    text = TORUS.replace("x: 2, y: 2, z: 1", "x: 4, y: 1, z: 1")
+    with pytest.warns(InputWarning, match="4x1x1 does not divide 2x2x2"):
+        topology = made(tmp_path, text, EIGHT, "topology.yaml")
+    assert topology.tiers == ["machine", "2x2x2", "4x4x2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("topology.conf", "RingName=r1 Nodes=n[1-4]\nRingName=r2 Nodes=n[5-8]\n"),
+        (
+            "topology.yaml",
+            "- topology: t\n  ring:\n    rings:\n    - {ring: r1, nodes: 'n[1-4]'}\n"
+            "    - {ring: r2, nodes: 'n[5-8]'}\n",
+        ),
+    ],
+)
+def test_rings_are_domains(name: str, text: str, tmp_path: Path) -> None:
+    topology = made(tmp_path, text, EIGHT, name)
+    assert topology.tiers == ["machine", "ring", "network"]
+    assert topology.names[1] == ["r1", "r2"]
+    assert [int(gpus) for gpus in topology.gpus[1]] == [32, 32]
+
+
+def test_rings_beside_switches_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"topology\.conf:2: a ring beside switches or blocks"):
+        made(tmp_path, "SwitchName=s Nodes=n[1-4]\nRingName=r Nodes=n[5-8]\n", EIGHT, "topology.conf")

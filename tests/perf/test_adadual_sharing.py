@@ -15,8 +15,8 @@ from dally.cluster.topology import grid
 from dally.errors import InputError
 from dally.perf.adadual import BYTE_S, PENALTY_S, AdaDualContention
 from dally.perf.cassini import CassiniContention
-from dally.perf.collectives import Cost
 from dally.perf.contention import Contention
+from dally.perf.costs import Cost
 from dally.perf.crux import CruxContention
 from dally.perf.iteration import Demand
 from dally.perf.sharings import contention_of

@@ -11,8 +11,8 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from dally.perf.cassini import SAME_RHYTHM, CassiniContention, burst_s, fold_of, meeting, period_s
-from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, Flow
+from dally.perf.costs import Cost
 from dally.perf.iteration import Demand
 from tests.perf.reference_sharing import shared_iteration_s
 

@@ -17,8 +17,8 @@ from dally.cluster.links import Network, connect
 from dally.cluster.presets import find_preset
 from dally.cluster.topology import grid
 from dally.perf.adadual import AdaDualContention
-from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, longer, slowdown
+from dally.perf.costs import Cost
 from dally.perf.crux import CruxContention
 from dally.perf.iteration import Demand, demand_of
 from dally.perf.queries import placed

@@ -13,6 +13,7 @@ from mypy_extensions import i64
 
 from dally.cluster.hashed_paths import attained
 from dally.cluster.topology import Link, Machine, Topology
+from dally.cluster.torus import Torus, torus_of
 from dally.errors import InputError
 from dally.parsed_text import ACCEPTED, is_on
 from dally.pickles import picklable
@@ -66,6 +67,9 @@ class Links(NamedTuple):
     ranks: str = ALIGNED  # of large models: aligned, or along machines by number, or in an order without sense
     routing: str = SPRAY  # over them: packets sprayed (or adaptive), flows hashed, or the worst of hashing
     sharing: str = FAIR  # of links, by jobs whose policy has no way of its own
+    planes: int = 0  # fabrics side by side, to each of which a NIC sends the same; 0: one
+    torus: str = ""  # shapes of slices, that of a machine first, of a block last; `joined`: blocks join in a pod
+    torus_gbps: float = 0.0  # of one link of it
 
 
 class Network:
@@ -75,7 +79,7 @@ class Network:
         "algorithms", "background", "bus", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate",
         "fabric_root_s", "first_link", "gpu_nic_rate", "gpu_rate", "hashing", "joined", "latency_s", "mesh", "name",
         "nvls_rate", "paths", "ranks", "rate", "root_s", "sharing", "sharing_penalty", "topology",
-        "tree_efficiency",
+        "torus", "tree_efficiency",
     )  # fmt: skip
 
     def __init__(self, topology: Topology, name: str) -> None:
@@ -89,6 +93,7 @@ class Network:
         self.sharing: str = FAIR
         self.sharing_penalty: float = 0.0
         self.ranks: str = ALIGNED
+        self.torus: Torus | None = None
         # Per machine.
         self.fabric_rate: vec[float] = vec[float]()  # per GPU
         self.fabric_latency_s: vec[float] = vec[float]()  # per step
@@ -125,7 +130,7 @@ picklable(Network, Topology(["machine", "network"], [Machine((), "", 1)]), "")
 def has_links(topology: Topology) -> bool:
     """Whether the topology's file states any bandwidth."""
     return any(
-        link.capacity_gbps > 0 or link.fabric_gbps > 0 or link.oversubscription > 0
+        link.capacity_gbps > 0 or link.fabric_gbps > 0 or link.oversubscription > 0 or link.torus_gbps > 0
         for tier in topology.links
         for link in tier
     )
@@ -147,6 +152,7 @@ def connect(topology: Topology, links: Links, congestion: float | Mapping[str, f
     network.sharing = links.sharing
     network.sharing_penalty = links.sharing_penalty
     network.ranks = links.ranks
+    network.torus = torus_of(topology, links.torus, links.torus_gbps, links.fabric_latency_s)
     _add_fabrics(network, links)
     below: list[float] = []
     for tier in range(len(topology.tiers) - 1):
@@ -192,6 +198,7 @@ def _add_paths(network: Network, links: Links, tier: int, domain: int, stated: L
     if tier > 0:
         rails = int(stated.rails) or (links.rails if tier == 1 else 0)
         cables = int(stated.uplinks) or links.uplinks
+        cables //= int(stated.planes) or links.planes or 1  # a flow takes one in each plane: they act as one
         mode = ROUTINGS.index(stated.routing or links.routing)
     link: i64 = len(network.rate) - 1
     if cables < 2 or mode == 0:
@@ -215,6 +222,7 @@ def at_share(network: Network, share: float) -> Network:
     result.sharing = network.sharing
     result.sharing_penalty = network.sharing_penalty
     result.ranks = network.ranks
+    result.torus = network.torus
     result.fabric_rate = network.fabric_rate
     result.fabric_latency_s = network.fabric_latency_s
     result.nvls_rate = network.nvls_rate

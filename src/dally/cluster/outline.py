@@ -43,7 +43,9 @@ def _label(topology: Topology, tier: int, run: list[int]) -> str:
     facts += [f"{link.rails:g} rails"] if link.rails else []
     facts += [f"{link.uplinks:g} uplinks"] if link.uplinks else []
     facts += [f"routing {link.routing}"] if link.routing else []
+    facts += [f"{link.planes:g} planes"] if link.planes else []
     inside = [link.fabric] if link.fabric else []
+    inside += [f"torus {link.torus}"] if link.torus else []
     inside += [f"{link.fabric_gbps:g} GB/s per GPU"] if link.fabric_gbps else []
     inside += [f"{link.fabric_latency_s * 1e6:g} µs"] if link.fabric_latency_s else []
     text += f"  [inside {', '.join(inside)}]" if inside else ""

@@ -37,6 +37,10 @@ SOURCES: dict[str, str] = {
     "h100-rails-4to1": "as dgx-h100-superpod, and 4:1 above each pod of units, set by us",
     "gb200-nvl72": "NVIDIA GB200 NVL72 data sheet: 18 trays of 4 GPUs in a rack, 900 GB/s of NVLink each way, one "
     "400-Gb NIC a GPU; the rest as h100-nvswitch-8x400g: no run across racks was found",
+    "tpu-v4": "Google Cloud TPU v4 documentation: slices of 2x2x1 up to blocks of 4x4x4, which optical switches "
+    "join to a pod of 64; 1.1 PB/s of all-reduce a pod, so 45 GB/s a link; hosts' NICs as tpu-v5p's, set by us",
+    "tpu-v5p": "Google Cloud TPU v5p documentation: as v4, with 1,200 GB/s both ways on a chip's six links and "
+    "50 Gb/s of NIC a chip; the share of them that links attain as v4's",
     "ethernet-100g": "100-Gb RoCE, one port a machine, leaves of 4 uplinks, flows hashed over them, set by us; "
     "NICs as v100-nvlink-100g, machines as a100-nvswitch-8x200g",
     "fast": _OURS,
@@ -97,6 +101,12 @@ _SLOW = _NORMAL._replace(name="slow", nic_count=1, oversubscription=4.0)
 _AS_PUBLISHED = Links(
     "as-published", fabric="nvlink-mesh", fabric_gbps=600.0, fabric_latency_s=5e-7, nic_count=8, nic_gbps=200.0,
     nic_latency_s=5e-6, uplink_gbps=25600.0, uplink_latency_s=5e-5, ideal=True,
+)  # fmt: skip
+
+# Hosts of four chips; smaller slices are meshes inside a block, which wraps around. 1 µs a hop is set by us.
+_TPU_V4 = Links(
+    "tpu-v4", fabric="nvlink-mesh", fabric_gbps=45.0, fabric_latency_s=1e-6, nic_count=4, nic_gbps=6.25,
+    nic_latency_s=1e-5, algorithms="ring", torus="2x2x1 2x2x2 2x2x4 2x4x4 4x4x4 joined", torus_gbps=45.0,
 )  # fmt: skip
 
 _ALL = (
@@ -160,6 +170,8 @@ _ALL = (
     _SUPERPOD._replace(name="h100-rails-4to1", upper_oversubscription=4.0),
     # Trays of 4 GPUs; NVLink5 joins those of a rack. ConnectX-7 takes what leaves it.
     _H100_8X400G._replace(name="gb200-nvl72", fabric_gbps=900.0, domain_fabric_gbps=900.0, nic_count=4),
+    _TPU_V4,
+    _TPU_V4._replace(name="tpu-v5p", fabric_gbps=90.0, torus_gbps=90.0),
     _A100_8X200G._replace(
         name="ethernet-100g", nic_count=1, nic_gbps=12.5, nic_efficiency=0.927, nic_latency_s=9.7e-6,
         root_s=4.08e-8, oversubscription=2.0, uplinks=4, routing="hash",

@@ -30,7 +30,7 @@ class Link:
 
     __slots__ = (
         "background", "capacity_gbps", "efficiency", "fabric", "fabric_gbps", "fabric_latency_s", "latency_s",
-        "oversubscription", "rails", "routing", "uplinks",
+        "oversubscription", "planes", "rails", "routing", "torus", "torus_gbps", "uplinks",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +46,9 @@ class Link:
         rails: float = 0.0,
         uplinks: float = 0.0,
         routing: str = "",
+        planes: float = 0.0,
+        torus: str = "",
+        torus_gbps: float = 0.0,
     ) -> None:
         self.capacity_gbps: float = capacity_gbps  # GB/s, 10^9 bytes
         self.latency_s: float = latency_s  # per hop
@@ -58,12 +61,16 @@ class Link:
         self.rails: float = rails  # leaf switches side by side; a machine's GPUs take them in turn
         self.uplinks: float = uplinks  # cables that the capacity consists of
         self.routing: str = routing  # over those cables: spray, hash or worst
+        self.planes: float = planes  # fabrics side by side, to each of which a NIC sends the same
+        self.torus: str = torus  # the domain's shape as a slice, or `joined`: whole blocks below form a torus
+        self.torus_gbps: float = torus_gbps  # of one link of it, GB/s each direction
 
     def facts(self) -> tuple[object, ...]:
         """Everything stated, to compare links by."""
         return (
             self.capacity_gbps, self.latency_s, self.efficiency, self.oversubscription, self.background,
             self.fabric, self.fabric_gbps, self.fabric_latency_s, self.rails, self.uplinks, self.routing,
+            self.planes, self.torus, self.torus_gbps,
         )  # fmt: skip
 
 

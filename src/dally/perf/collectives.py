@@ -13,36 +13,13 @@ from mypy_extensions import i64
 
 from dally.cluster.links import Network
 from dally.errors import InputError
+from dally.perf.costs import Cost
 from dally.perf.gang import Gang
 from dally.perf.own_uplinks import in_one_fabric, own_uplink_s
-from dally.pickles import picklable
+from dally.perf.slices import slice_cost
 
 COLLECTIVES: Final = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "point-to-point")
 ALGORITHMS: Final = ("auto", "ring", "hierarchical", "halving-doubling", "tree", "nvls")
-
-
-class Cost:
-    """What one collective asks of the network, all in seconds."""
-
-    __slots__ = ("algorithm", "fixed_s", "links", "private_s", "seconds")
-
-    def __init__(self) -> None:
-        self.algorithm: str = ""
-        self.fixed_s: float = 0.0  # latency, the √S term, and phases that wait for one another
-        self.private_s: float = 0.0  # the busiest resource nobody else uses: the gang's own fabric and NIC queues
-        self.links: vec[i64] = vec[i64]()
-        self.seconds: vec[float] = vec[float]()  # of each link, background taken off
-
-    def alone_s(self) -> float:
-        """Seconds the collective takes when nobody else uses its links."""
-        busiest = self.private_s
-        for seconds in self.seconds:
-            if seconds > busiest:
-                busiest = seconds
-        return self.fixed_s + busiest
-
-
-picklable(Cost)
 
 
 class _Phase:
@@ -70,10 +47,12 @@ def collective_cost(
     """
     if chunks < 0:
         chunks = network.chunks
+    if collective != "point-to-point" and (gang.size < 2 or nbytes <= 0.0):
+        return Cost()
+    if network.torus is not None:
+        return slice_cost(network, network.torus, gang, collective, nbytes)
     if collective == "point-to-point":
         return _point_to_point(network, gang, nbytes)
-    if gang.size < 2 or nbytes <= 0.0:
-        return Cost()
     if collective == "all-to-all":
         if algorithm == "hierarchical":
             return _all_to_all_by_tier(network, gang, nbytes, chunks)

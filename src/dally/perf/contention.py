@@ -19,7 +19,7 @@ from typing import Final
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
-from dally.perf.collectives import Cost
+from dally.perf.costs import Cost
 from dally.perf.filling import Shares
 from dally.perf.iteration import Demand
 from dally.pickles import picklable

@@ -7,7 +7,8 @@ from mypy_extensions import i64
 
 from dally.cluster.links import Network
 from dally.model import Profile
-from dally.perf.collectives import Cost, collective_cost
+from dally.perf.collectives import collective_cost
+from dally.perf.costs import Cost
 from dally.perf.gang import Gang, gang_on
 from dally.pickles import picklable
 

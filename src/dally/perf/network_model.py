@@ -11,8 +11,8 @@ from mypy_extensions import i64
 from dally.cluster.links import Network, at_share, narrow
 from dally.model import Allocation, Job, Profile
 from dally.perf.base import LinkLoad, Speed, SpeedModel
-from dally.perf.collectives import Cost
 from dally.perf.contention import Contention, Flow
+from dally.perf.costs import Cost
 from dally.perf.filling import Shares
 from dally.perf.gang import closest_placement, gang_on
 from dally.perf.iteration import Demand, demand_of, stretched_by
@@ -141,7 +141,8 @@ class NetworkModel(SpeedModel):
         self._best: dict[tuple[str, int], float] = {}  # by model and GPUs
         self._candidates: Candidates = Candidates(network)
         self._connect()
-        loaded = any(share > 0.0 for share in network.background)
+        # On a torus nothing is known to hold for every placement: a slice sends nothing to the loaded links.
+        loaded = network.torus is None and any(share > 0.0 for share in network.background)
         self._least: Least | None = Least(network) if loaded else None
         self._contention: Contention = contention_of(sharing, network)
         self._sharing: dict[int, Job] = {}  # jobs that use links, by index

@@ -169,10 +169,11 @@ def _work_out(name: str, trace: Trace, world: World, grouped: bool) -> None:
 
 
 def _sharing_gpus(profile: Profile, world: World) -> int:
-    """GPUs that must share a machine: of a tensor group that a rack's fabric may join too, a part."""
+    """GPUs that must share a machine: of a tensor group that a rack's fabric or a torus may join too, a part."""
     group = int(profile.tensor_parallel)
     machine = int(world.topology.largest[0])
-    if world.network is not None and group > machine and 1 in world.network.joined:
+    network = world.network
+    if network is not None and group > machine and (network.torus is not None or 1 in network.joined):
         return gcd(group, machine)
     return group
 

@@ -47,7 +47,9 @@ def _values(links: Links) -> dict[str, Any]:
 def _row(links: Links) -> list[str]:
     return [
         links.name,
-        f"{links.fabric}, {links.fabric_gbps:g} GB/s a GPU",
+        f"torus, {links.torus_gbps:g} GB/s a link"
+        if links.torus
+        else f"{links.fabric}, {links.fabric_gbps:g} GB/s a GPU",
         f"{links.nic_count} × {8 * links.nic_gbps:g} Gb/s",
         f"{links.nic_count * links.nic_gbps:g}",
         _uplinks(links),
@@ -65,6 +67,7 @@ def _uplinks(links: Links) -> str:
     facts += (
         [f"{links.domain_fabric_gbps:g} GB/s a GPU between machines of a rack"] if links.domain_fabric_gbps else []
     )
+    facts += [f"torus of {links.torus.removesuffix(' joined').split()[-1]}"] if links.torus else []
     facts += [f"{links.uplinks} cables, flows hashed"] if links.uplinks > 1 and links.routing != "spray" else []
     return ", ".join(facts)
 

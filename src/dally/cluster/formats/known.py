@@ -44,9 +44,9 @@ OPTIONS: Final[dict[str, tuple[str, ...]]] = {  # the formats that an option is 
     "all_nodes": (*_WITHOUT_GPUS, "kubernetes"),
 }
 _TOML = re.compile(r"^[ \t]*\[\[?[ \t]*(tiers|machines|domains)\b", re.MULTILINE)
-_SLURM = re.compile(r"^[ \t]*(SwitchName|BlockName|BlockSizes)[ \t]*=", re.MULTILINE | re.IGNORECASE)
+_SLURM = re.compile(r"^[ \t]*(SwitchName|BlockName|BlockSizes|RingName)[ \t]*=", re.MULTILINE | re.IGNORECASE)
 _YAML = re.compile(
-    r"^(-[ \t]+|\[[ \t]*\{[ \t]*)\"?(topology|cluster_default|tree|block|flat)\"?[ \t]*:", re.MULTILINE
+    r"^(-[ \t]+|\[[ \t]*\{[ \t]*)\"?(topology|cluster_default|tree|block|flat|ring|torus3d)\"?[ \t]*:", re.MULTILINE
 )
 _KUBERNETES = re.compile(r"\"kind\"\s*:\s*\"(List|NodeList|Node)\"")
 

@@ -1,4 +1,4 @@
-"""Slurm's topology.conf (switches, or blocks of nodes) and topology.yaml (25.05 and later: several, by name)."""
+"""Slurm's topology.conf (switches, blocks or rings of nodes) and topology.yaml (since 25.05; several, by name)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from dally.cluster.formats.from_machines import Imported, ImportOptions
 from dally.cluster.formats.node_gpus import HOW, attach, find_counts
 from dally.cluster.formats.slurm_lines import HostLists, settings_of, whole_numbers
 from dally.cluster.formats.switch_tree import Hung, Switch, hang, hang_blocks
+from dally.cluster.formats.torus_tree import StatedTorus, hang_toruses, with_shapes
 from dally.cluster.formats.yaml_lines import Value, parse_yaml
 from dally.errors import at, unknown
 from dally.input_file import shown
 
+MOST_SIDE = 1000
 KINDS = {  # what a line may begin with, and what may follow
     "switchname": ("switches", "nodes", "linkspeed"),
     "blockname": ("nodes",),
     "blocksizes": (),
+    "ringname": ("nodes",),
 }
 
 
@@ -23,6 +26,7 @@ def read_slurm(path: Path, text: str, options: ImportOptions) -> Imported:
     """The topology of a topology.conf."""
     switches: list[Switch] = []
     blocks: list[Switch] = []
+    rings: list[Switch] = []
     sizes: list[int] = []
     sizes_line: int | None = None
     lists = HostLists(path)
@@ -31,11 +35,16 @@ def read_slurm(path: Path, text: str, options: ImportOptions) -> Imported:
         if kind == "blocksizes":
             sizes, sizes_line = whole_numbers(path, line, "BlockSizes", values[kind]), line
         else:
-            (switches if kind == "switchname" else blocks).append(_switch(path, line, kind, values, lists))
+            of_kind = {"switchname": switches, "blockname": blocks, "ringname": rings}[kind]
+            of_kind.append(_switch(path, line, kind, values, lists))
+    if rings and (switches or blocks or sizes):
+        raise at(path, rings[0].line, None, "a ring beside switches or blocks: give a tree, blocks or rings")
     if switches and (blocks or sizes):
         line = (blocks[0].line if blocks else sizes_line) or 1
         raise at(path, line, None, f"a block, but line {switches[0].line} has a switch: give a tree or blocks")
     counts = find_counts(path, text, options)
+    if rings:
+        return attach(path, hang(path, rings), counts, options, ["ring"])
     if not blocks:
         return attach(path, hang(path, switches), counts, options)
     hung, tiers = hang_blocks(path, blocks, sizes, sizes_line)
@@ -47,7 +56,7 @@ def _kind(path: Path, line: int, values: dict[str, str], rest: str) -> str:
         raise at(path, line, None, f"{shown(rest)}: must be KEY=VALUE")
     kinds = [kind for kind in KINDS if kind in values]
     if len(kinds) != 1:
-        raise at(path, line, None, "must begin with SwitchName=, BlockName= or BlockSizes=")
+        raise at(path, line, None, "must begin with SwitchName=, BlockName=, BlockSizes= or RingName=")
     for key in values:
         if key != kinds[0] and key not in KINDS[kinds[0]]:
             raise at(path, line, key, f"unknown; known: {', '.join((kinds[0], *KINDS[kinds[0]]))}")
@@ -64,7 +73,7 @@ def _switch(path: Path, line: int, kind: str, values: dict[str, str], lists: Hos
     return Switch(name, line, below.get("switches", []), below.get("nodes", []))
 
 
-YAML_KINDS = ("tree", "block", "flat")
+YAML_KINDS = ("tree", "block", "flat", "ring", "torus3d")
 
 
 def read_slurm_yaml(path: Path, text: str, options: ImportOptions) -> Imported:
@@ -85,6 +94,11 @@ def read_slurm_yaml(path: Path, text: str, options: ImportOptions) -> Imported:
         return attach(path, flat, counts, options)
     if kinds[0] == "tree":
         return attach(path, hang(path, _switches(path, inside, "switches", "switch")), counts, options)
+    if kinds[0] == "ring":
+        return attach(path, hang(path, _switches(path, inside, "rings", "ring")), counts, options, ["ring"])
+    if kinds[0] == "torus3d":
+        hung, tiers = hang_toruses(path, _toruses(path, inside))
+        return with_shapes(attach(path, hung, counts, options, tiers))
     blocks = _switches(path, inside, "blocks", "block")
     sizes = _mapping(path, "block", inside).get("block_sizes")
     numbers = [number for item in _items(path, "block_sizes", sizes) for number in _numbers(path, item)]
@@ -107,6 +121,36 @@ def _chosen(path: Path, top: Value, desired: str) -> Value:
         if default is not None and _text(path, "cluster_default", default).lower() in ("true", "yes", "on"):
             return item
     return result[0]
+
+
+def _toruses(path: Path, inside: Value) -> list[StatedTorus]:
+    """The toruses with their sides, nodes and placements."""
+    result: list[StatedTorus] = []
+    lists = HostLists(path)
+    for item in _items(path, "toruses", _field(path, inside, "toruses")):
+        fields = _mapping(path, "toruses", item)
+        name = _text(path, "name", _field(path, item, "name"))
+        placements = [
+            _sides(path, _field(path, each, "dims"))
+            for each in _items(path, "placements", fields.get("placements"))
+        ]
+        sides = _sides(path, _field(path, item, "dims"))
+        result.append(StatedTorus(name, item.line, sides, _names(path, fields, "nodes", lists), placements))
+    if not result:
+        raise at(path, inside.line, "toruses", "none given")
+    return result
+
+
+def _sides(path: Path, value: Value) -> tuple[int, int, int]:
+    """x, y and z of dims."""
+    sides: list[int] = []
+    for key in ("x", "y", "z"):
+        item = _field(path, value, key)
+        numbers = whole_numbers(path, item.line, key, _text(path, key, item))
+        if len(numbers) != 1 or not 0 < numbers[0] <= MOST_SIDE:
+            raise at(path, item.line, key, f"{shown(item.of)}: must be a whole number from 1 to {MOST_SIDE}")
+        sides.append(numbers[0])
+    return sides[0], sides[1], sides[2]
 
 
 def _switches(path: Path, inside: Value, key: str, name_key: str) -> list[Switch]:

@@ -10,15 +10,19 @@ from dally.cluster.formats.hostlist import MOST_NAMES, expand
 from dally.cluster.links import FABRICS, ROUTINGS
 from dally.cluster.partitions import Partition
 from dally.cluster.topology import UNSTATED, Capacity, Link, Machine, Topology, machine_name
+from dally.cluster.torus import JOINED, read_shape
 from dally.errors import at, warn_input
 from dally.model import INFINITY
 from dally.toml import TomlFile, TomlTable
 
 FABRIC_KEYS = ("fabric", "fabric_gbps", "fabric_latency_s")  # of machines, and of what joins those of a domain
-UPLINK_KEYS = ("rails", "uplinks", "routing")  # of domains above machines
+UPLINK_KEYS = ("rails", "uplinks", "routing", "planes")  # of domains above machines
+TORUS_KEYS = ("torus", "torus_gbps")  # of tiers, not of single domains
 # One capacity by three names: GB/s, the same in Gb/s, and the first name that it had, whose unit readers mistake.
 CAPACITIES = {"capacity_gb_s": 1.0, "capacity_gbit_s": 0.125, "capacity_gbps": 1.0}
+COUNTS = ("rails", "uplinks", "planes")
 LINK_KEYS = ("capacity_gbps", "latency_s", "efficiency", "oversubscription", "background")  # as `Link` has them
+ALL_KEYS = (*LINK_KEYS, *FABRIC_KEYS, *UPLINK_KEYS, *TORUS_KEYS)
 NIC_GBIT_S = (100.0, 200.0, 400.0, 800.0)  # as cards are sold; uplinks of racks may have as many GB/s
 CHOICES = {"fabric": FABRICS, "routing": ROUTINGS}
 MOST_CABLES = 100_000
@@ -50,7 +54,7 @@ class _TopologyReader:
         if len(names) < 2 or len(set(names)) < len(names):
             raise at(self._path, None, "tiers", f"{names!r}: at least two different names, closest first")
         for index, row in enumerate(tiers):
-            row.only(("name", *CAPACITIES, *LINK_KEYS[1:], *_keys_of(index, len(tiers))))
+            row.only(("name", *CAPACITIES, *LINK_KEYS[1:], *_keys_of(index, len(tiers)), *TORUS_KEYS))
             if index == 1 and "fabric_gbps" in row.row and "fabric" not in row.row:
                 row.fail(
                     "fabric_gbps",
@@ -62,6 +66,8 @@ class _TopologyReader:
         paths = {(*machine.path, machine.name) for machine in machines}
         paths |= {path[:length] for path in paths for length in range(1, len(path))}
         links = {path: defaults[len(names) - 1 - len(path)] for path in paths}
+        if defaults[-1].torus:  # the network has no uplink
+            links[()] = Link(torus=defaults[-1].torus, torus_gbps=defaults[-1].torus_gbps)
         self._exceptions(links, len(names))
         topology = Topology(names, machines, links)
         topology.partitions = self._partitions(topology)
@@ -167,7 +173,7 @@ class _TopologyReader:
             links[path] = self._link(row, links[path])
 
     def _link(self, row: TomlTable, default: Link) -> Link:
-        values: dict[str, Any] = {key: getattr(default, key) for key in (*LINK_KEYS, *FABRIC_KEYS, *UPLINK_KEYS)}
+        values: dict[str, Any] = {key: getattr(default, key) for key in ALL_KEYS}
         stated = [key for key in CAPACITIES if key in row.row]
         if len(stated) > 1:
             row.fail(stated[1], row.row[stated[1]], f"{stated[0]} says it already; give one of them")
@@ -179,11 +185,23 @@ class _TopologyReader:
                 continue
             if key in CHOICES:
                 values[key] = row.choice(key, CHOICES[key])
-            elif key in ("rails", "uplinks"):
+            elif key == "torus":
+                values[key] = self._shape(row)
+            elif key in COUNTS:
                 values[key] = float(row.count(key, most=MOST_CABLES))
             else:
                 values[key] = self._number(row, key)
         return Link(**values)
+
+    def _shape(self, row: TomlTable) -> str:
+        """A slice's sides, or that blocks are joined."""
+        text = row.text("torus", blank=True)
+        try:
+            if text != JOINED:
+                read_shape(text)
+        except ValueError as error:
+            row.fail("torus", text, str(error))
+        return text
 
     def _doubt(self, row: TomlTable, key: str) -> None:
         """A warning where the value looks like one of the other unit."""

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from dally.cluster.formats.hostlist import fold
 from dally.cluster.formats.node_gpus import GPU_COMMENT
-from dally.cluster.formats.toml_file import FABRIC_KEYS, LINK_KEYS, UPLINK_KEYS
+from dally.cluster.formats.toml_file import ALL_KEYS, COUNTS
 from dally.cluster.partitions import Partition
 from dally.cluster.topology import Capacity, Link, Topology
 from dally.model import INFINITY
@@ -16,6 +16,7 @@ from dally.toml import toml_lines, toml_text
 
 TOML = re.compile(r"[/\[\]\x00-\x1f]")  # what cannot be in a name: / and [ ] have a meaning in paths
 SLURM = re.compile(r"[^A-Za-z0-9_.-]")
+_UNSTATED = Link()
 
 
 def valid_names(
@@ -42,9 +43,6 @@ def valid_names(
         taken.add(new)
         result.append(new)
     return result
-
-
-_UNSTATED = Link()
 
 
 def to_toml(topology: Topology) -> str:
@@ -114,24 +112,23 @@ def _paths(topology: Topology) -> list[list[tuple[str, ...]]]:
 
 
 def _shared(topology: Topology, tier: int) -> Link:
-    """What all links of a tier state alike; the last tier has none."""
-    links = topology.links[tier] if tier < len(topology.tiers) - 1 else [_UNSTATED]
+    """What all links of a tier state alike; the last tier may state a torus."""
+    links = topology.links[tier]
     shared = Link()
-    for key in (*LINK_KEYS, *FABRIC_KEYS, *UPLINK_KEYS):
+    for key in ALL_KEYS:
         values = {getattr(link, key) for link in links}
         if len(values) == 1:
             setattr(shared, key, values.pop())
     return shared
 
 
-COUNTS = ("rails", "uplinks")
 WRITTEN = {"capacity_gbps": "capacity_gb_s"}  # the name whose unit nobody mistakes
 
 
 def _facts(link: Link, default: Link) -> list[str]:
     """The lines that turn the default into this link."""
     lines: list[str] = []
-    for key in (*LINK_KEYS, *FABRIC_KEYS, *UPLINK_KEYS):
+    for key in ALL_KEYS:
         value = getattr(link, key)
         if value != getattr(default, key):
             lines += toml_lines({WRITTEN.get(key, key): int(value) if key in COUNTS else value})

@@ -9,7 +9,7 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from dally.cluster.links import ALIGNED, SHUFFLED, Network
-from dally.perf.collectives import Cost
+from dally.perf.costs import Cost
 from dally.perf.gang import Gang
 from dally.perf.iteration import Demand
 from dally.perf.llm.group_rates import GroupRates
@@ -25,6 +25,7 @@ from dally.perf.llm.rank_assignment import (
     members,
     site_of,
 )
+from dally.perf.llm.slice_site import CROSSED_ON_TORUS, slice_site
 from dally.perf.llm.step import HIDDEN_SHARE, LayoutModel, StepParts
 
 
@@ -53,13 +54,14 @@ class Groups:
 
     def placed(self, network: Network, gang: Gang) -> PlacedGroups:
         """The best assignment of ranks on that placement, with what it costs."""
-        site = site_of(network, gang)
+        torus = network.torus
+        site = site_of(network, gang) if torus is None else slice_site(network, torus, gang)
         layout = self.layout
         ranks = self._ranks(network, site)
-        names = network.topology.tiers
+        names = network.topology.tiers if torus is None else CROSSED_ON_TORUS
         crossed: dict[str, str] = {}
         for tier, domains in enumerate(site.domains):
-            for kind in KINDS:
+            for kind in KINDS if names[tier] else ():
                 if group_size(layout, kind) > 1:
                     crossed_here = crossing(members(layout, kind), domains[ranks.places], len(site.links[tier]))
                     if crossed_here is not None:
@@ -132,7 +134,7 @@ class Groups:
                     loads += np.where(crossed_here.rings > 0, inside, 0.0) * ring_bytes[kind]
                 else:
                     loads += crossed_here.rings * ring_bytes[kind]
-            for place in np.flatnonzero(loads):
+            for place in np.flatnonzero(loads / site.link_rates[tier]):
                 links.append(int(site.links[tier][place]))
                 seconds.append(float(loads[place] / site.link_rates[tier][place]))
         order = np.argsort(links)
