@@ -17,9 +17,8 @@ def job_of(result: ObservedJob, number: int, submit_s: float, usual_model: str) 
     """The engine's job; `usual_model` stands in where no model is stated, or one that nobody knows."""
     spec = result.spec
     duration_s = NEVER if spec.duration_s is None else spec.duration_s
-    return Job(
-        number, result.job_id, submit_s, spec.gpus, duration_s, known_model(spec.model, usual_model), one_size(spec)
-    )
+    stated = spec if result.managed and result.resizable else one_size(spec)
+    return Job(number, result.job_id, submit_s, spec.gpus, duration_s, known_model(spec.model, usual_model), stated)
 
 
 def known_model(name: str, usual: str) -> str:
@@ -46,5 +45,5 @@ def placement_of(topology: Topology, allocation: Allocation) -> Placement:
 
 
 def one_size(spec: JobSpec) -> JobSpec:
-    """The same at the size that it asks for: no backend resizes jobs yet."""
+    """The same at the size that it asks for."""
     return replace(spec, sizes="", resize_s=None) if spec.sizes else spec

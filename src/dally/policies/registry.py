@@ -22,6 +22,8 @@ from dally.policies.dally.declared import DALLY
 from dally.policies.declaration import NamedPolicy, declared
 from dally.policies.gandiva import GANDIVA
 from dally.policies.gavel import GAVEL
+from dally.policies.goodput.pollux import POLLUX
+from dally.policies.goodput.sia import SIA
 from dally.policies.here import find_here
 from dally.policies.monkeytree import MONKEYTREE
 from dally.policies.settings import settings_for
@@ -45,6 +47,8 @@ DECLARED: Final = (
     GANDIVA,
     combinations.THEMIS,
     GAVEL,
+    POLLUX,
+    SIA,
     SLURM_BACKFILL,
     combinations.SLURM_SWITCHES,
     combinations.KUEUE_PREFERRED,

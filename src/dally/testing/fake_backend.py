@@ -10,6 +10,13 @@ from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import JobByJob, ObservedJob, Placement
 from dally.live.wall_clock import WallClock
+from dally.sizes import read_sizes
+
+
+def sizes_of(job: ObservedJob) -> tuple[int, ...]:
+    """Numbers of GPUs that it may be started on."""
+    spec = job.spec
+    return (spec.gpus, *(read_sizes(spec.sizes, spec.gpus) if job.resizable else ()))
 
 
 def cpus_on(spec: JobSpec, gpus: int) -> float:
@@ -76,7 +83,8 @@ class FakeBackend(JobByJob):
         self._answer()
         self._submitted += 1
         job_id = str(self._submitted)
-        self.jobs[job_id] = ObservedJob(job_id, base.QUEUED, request.spec, self.now_s)
+        resizable = self.resizes and bool(request.spec.sizes)
+        self.jobs[job_id] = ObservedJob(job_id, base.QUEUED, request.spec, self.now_s, resizable=resizable)
         self.left_s[job_id] = request.spec.duration_s or 0.0
         return job_id
 
@@ -92,7 +100,7 @@ class FakeBackend(JobByJob):
             raise base.BackendError(f"job {job_id} cannot be started: it is {job.state}")
         free = self.free()
         short = [name for name, gpus in placement.items() if free.get(name, 0) < gpus]
-        if short or sum(placement.values()) != job.spec.gpus:
+        if short or sum(placement.values()) not in sizes_of(job):
             raise base.BackendError(f"job {job_id}: no such GPUs free on {', '.join(short) or 'these machines'}")
         self._check_needs(job, placement)
         if job_id in self.blocking:

@@ -12,6 +12,7 @@ from dally.cli.commands import examples
 from dally.cli.live.server_client import Server, queries_server
 from dally.cli.output import clock_time, plain, print_table
 from dally.errors import InputError
+from dally.sizes import read_sizes
 
 
 def _print_queue(result: dict[str, Any]) -> None:
@@ -81,13 +82,20 @@ def _print_submitted(result: dict[str, Any]) -> None:
 @examples(
     "dally submit --gpus 8 -- sleep 60",
     "dally submit --gpus 16 --model gpt2-xl --expected 7200 --env DATA=/scratch/books -- python train.py",
+    "dally submit --gpus 8:32:8 -- torchrun --nnodes=1:4 train.py",
     "dally submit --gpus 64 --expected 3600 --preview",
 )
 @queries_server(_print_submitted)
 def submit(
     server: Server,
     command: list[str] = typer.Argument(None, help="What to run, after `--`; without: --expected of nothing."),
-    gpus: int = typer.Option(..., "--gpus", "-g", metavar="N", min=1, help="GPUs that it needs all at once."),
+    gpus: str = typer.Option(
+        ...,
+        "--gpus",
+        "-g",
+        metavar="N",
+        help="GPUs that it needs all at once; 8:32:8: the 8, and it may have 16, 24 or 32.",
+    ),
     name: str = typer.Option("", metavar="TEXT", help="What to call it.  [default: the command]"),
     model: str = typer.Option("", metavar="NAME", help="What it trains, as in `dally models`."),
     expected: float = typer.Option(None, metavar="SECONDS", help="Its expected duration."),
@@ -110,8 +118,10 @@ def submit(
     """Submit a job to the running scheduler, or preview where and when it would start."""
     if not command and expected is None:
         raise InputError("give a command after `--`, or --expected for a job that only takes time")
+    request, sizes = read_request(gpus)
     body: dict[str, Any] = {
-        "gpus": gpus, "command": command or [], "name": name or (os.path.basename(command[0]) if command else ""),
+        "gpus": request, "sizes": sizes, "command": command or [],
+        "name": name or (os.path.basename(command[0]) if command else ""),
         "model": model, "duration_s": expected, "limit_s": limit, "checkpoint_every_s": checkpoint_every,
         "preempt": preempt, "user": user, "account": account,
         "folder": os.path.abspath(folder or "."), "environment": dict(_variable(text) for text in env),
@@ -120,6 +130,18 @@ def submit(
         return server.post("jobs", body)
     like = {name: body[name] or None for name in ("gpus", "user", "name", "model", "limit_s")}
     return {**server.post("preview", body), "advice": server.get("advice", **like)["lines"]}
+
+
+def read_request(text: str) -> tuple[int, str]:
+    """The GPUs that `--gpus` asks for, and its sizes if it states more than one: 8, 8:32, 8:32:8 or 8,16,32."""
+    if text.isascii() and text.isdigit() and 0 < len(text) <= 7 and int(text) > 0:
+        return int(text), ""
+    first = text.replace(":", ",").partition(",")[0].strip()
+    try:
+        read_sizes(text, int(first) if first.isdigit() else 0)
+    except InputError as error:
+        raise InputError(f"--gpus {text}: must be a number of GPUs, or sizes. {error}") from None
+    return int(first), text
 
 
 def _variable(text: str) -> tuple[str, str]:

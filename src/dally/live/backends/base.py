@@ -55,6 +55,7 @@ class ObservedJob:
     allowed: frozenset[str] | None = None
     preemptible: bool = True  # whether a managed job can be stopped, and would be queued again
     restarts: int | None = None  # how often it was queued again; None: the backend does not count that
+    resizable: bool = False  # whether it can be started on each of its `spec.sizes`; if not, on `spec.gpus` alone
 
     def with_gpus(self, gpus: int) -> ObservedJob:
         """The same for another number of GPUs."""
@@ -131,6 +132,7 @@ class Backend(ABC):
     """
 
     name: str
+    resizes: bool = False  # starts elastic jobs on any of their sizes
     concurrent: bool = False  # may be asked for several things at once, by several threads
 
     @abstractmethod

@@ -31,6 +31,7 @@ from dally.live.backends.job_environment import UMASK, job_environment
 from dally.live.backends.job_folder import ALIVE, GONE, JobFolder
 from dally.progress import report_file
 from dally.progress.log_reader import MOST_PER_S
+from dally.sizes import read_sizes
 from dally.whole_file import write_whole
 
 GRACE_S: Final = 30.0  # between SIGTERM and SIGKILL
@@ -55,6 +56,7 @@ class LocalBackend(JobByJob):
     """Jobs of a folder, each with a folder of its own. They outlive the daemon; a new one finds them there."""
 
     name = "local"
+    resizes = True
     logs_per_s = MOST_PER_S
     answers_at_once = True
 
@@ -145,7 +147,7 @@ class LocalBackend(JobByJob):
     def submit(self, request: Submission) -> str:
         """A folder for the job; it is queued."""
         number = self._last + 1
-        job = ObservedJob(str(number), base.QUEUED, request.spec, time.time())
+        job = ObservedJob(str(number), base.QUEUED, request.spec, time.time(), resizable=bool(request.spec.sizes))
         self._jobs[number] = JobFolder.make(self._folder / str(number), job, request)
         self._last = number
         return str(number)
@@ -173,6 +175,7 @@ class LocalBackend(JobByJob):
                 "DALLY_STATE": str(one.path),
                 "DALLY_NODES": ",".join(placement),
                 "DALLY_GPUS_PER_NODE": ",".join(str(gpus) for gpus in placement.values()),
+                "DALLY_GPUS": str(sum(placement.values())),
                 "DALLY_RESTARTS": str(one.restarts),
                 report_file.VARIABLE: str(one.path / "progress"),
             }
@@ -309,7 +312,7 @@ class LocalBackend(JobByJob):
             for name, gpus in other.job.placement.items():
                 free[name] -= gpus
         short = [name for name, gpus in placement.items() if free.get(name, 0) < gpus]
-        if short or sum(placement.values()) != job.spec.gpus:
+        if short or sum(placement.values()) not in (job.spec.gpus, *read_sizes(job.spec.sizes, job.spec.gpus)):
             raise BackendError(f"job {job.job_id}: not enough GPUs free on {', '.join(short) or 'these machines'}")
 
     def _find(self, job_id: str) -> JobFolder:

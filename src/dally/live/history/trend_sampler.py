@@ -98,8 +98,8 @@ def point_of(status: ClusterStatus, topology: Topology) -> Point:
     placed = [line for line in status.jobs if line.tier]
     values = {
         "gpus_up": float(sum(node.gpus for node in status.nodes if node.state != DOWN)),
-        "gpus_used": float(sum(line.spec.gpus for line in placed)),
-        "gpus_useful": sum(line.spec.gpus / line.slowdown for line in placed if line.slowdown),
+        "gpus_used": float(sum(sum(line.placement.values()) for line in placed)),
+        "gpus_useful": sum(sum(line.placement.values()) / line.slowdown for line in placed if line.slowdown),
         "fragmentation": 100.0 * fragmented_share(status.free[0], int(topology.largest[0])) if status.free else 0.0,
     }
     for gpus in SLOT_SIZES:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from typing import Final
 
+from dally.engine.sizing import is_size
 from dally.engine.state import State
 from dally.live.backends import base
 from dally.live.backends.base import Observed, ObservedJob
@@ -134,7 +135,7 @@ def _order(case: JobCase) -> PendingOrder:
 GUARDS: Final[dict[str, Callable[[JobCase], bool]]] = {
     "asks_for_no_gpus": lambda case: case.seen.spec.gpus < 1,
     "is_unschedulable": lambda case: bool(why_unschedulable(case.roster, case.seen)),
-    "asks_for_other_gpus": lambda case: case.seen.spec.gpus != case.known.gpus,
+    "asks_for_other_gpus": lambda case: case.seen.spec.gpus != case.known.requested,
     "refuses_to_stop_here": lambda case: case.seen.managed and case.is_here() and case.is_refused(),
     "is_managed_here": lambda case: case.seen.managed and case.is_here(),
     "leaves_for_elsewhere": lambda case: case.is_elsewhere() and not case.is_refused(),
@@ -232,7 +233,7 @@ class Reconciler:
                 roster.unschedulable[observed.job_id] = (observed, why)
             else:
                 roster.outgrown[observed.job_id] = why
-                observed = observed.with_gpus(int(job.gpus))
+                observed = observed.with_gpus(int(job.requested))
         if "cancel" in row.events and job is not None:
             self.events.append(Event(CANCEL, job))
             self.replaced.append((job, roster.observed[job.job_id]))
@@ -269,7 +270,7 @@ class Reconciler:
         elif kind == ADOPT:
             allocation = case.allocation()
             lost = any(name in self._down for name in case.seen.placement)
-            if allocation is not None and allocation.total() == job.gpus and not lost:
+            if allocation is not None and is_size(job, allocation.total()) and not lost:
                 self._adopted.append((job, allocation))  # not a gang that lost machines: see unschedulable.py
         else:
             if kind in (FINISH, CANCEL):

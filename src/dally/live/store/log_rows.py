@@ -143,7 +143,7 @@ CLOCKS = (
 # Outcomes that no backend knows.
 UNKNOWN = "unknown"  # it is gone, and nobody said how it ended
 REPLACED = "replaced"  # it goes on under the same name and another number, with other GPUs
-COUNTS = ("tier", "preemptions", "renewals", "migrations")
+COUNTS = ("tier", "preemptions", "renewals", "migrations", "resizes")
 
 
 def job_row(job: Job, observed: ObservedJob, placement: Placement | None) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def ended_row(job: Job, observed: ObservedJob, outcome: str, now: float) -> dict
 def restore_clocks(job: Job, clocks: dict[str, Any]) -> None:
     """Put a job back to where its row says it was, but for status and GPUs."""
     for name in (*CLOCKS, *COUNTS):
-        setattr(job, name, clocks[name])
+        setattr(job, name, clocks.get(name, 0))  # earlier daemons kept no `resizes`
     lease_end_s = clocks["lease_end_s"]
     job.lease_end_s = INFINITY if lease_end_s is None else lease_end_s
 

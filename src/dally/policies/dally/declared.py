@@ -100,6 +100,10 @@ SIZES: Final = (
     ),
     Param("dearest", USUAL.dearest, "GPU time per work of a start's last step above the size a job asks for", 1.0),
     Param("idle_reserve", USUAL.idle_reserve, "share of the GPUs that no job grows into"),
+    Param("quiet_s", USUAL.quiet_s, "seconds without a new job after which jobs grow into these GPUs too"),
+    Param(
+        "smaller_stick", USUAL.smaller_stick, "a job that could start smaller counts as ranked so much worse", 0.01
+    ),
     Param("loan_s", USUAL.loan_s, "seconds for which a larger size counts at most while jobs wait"),
 )
 SAFETY: Final = (

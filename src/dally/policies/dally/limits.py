@@ -57,7 +57,9 @@ class Limits(NamedTuple):
     # Sizes of elastic jobs.
     elastic: bool = True
     dearest: float = 1.5  # GPU time per work of a larger size's last step, against the size that a job asks for
-    idle_reserve: float = 0.02  # share of the GPUs that no job grows into
+    idle_reserve: float = 0.02  # share of the GPUs that no job grows into,
+    quiet_s: float = 3600.0  # unless no job has come for so long
+    smaller_stick: float = 0.7  # to preempt, a job that could start smaller must rank so many times as far ahead
     loan_s: float = 3600.0  # for which a larger size counts at most while somebody waits
     # Safety.
     most_slowdown: float = 1.5  # of all that runs, above which nobody is scattered

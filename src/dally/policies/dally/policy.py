@@ -138,6 +138,7 @@ class Dally(Policy):
             self._seek_moves = True
         elif kind == events.QUEUED:
             self.ranks.queued(job, now)
+            self._resizing.came(job)
             self._waits(job)
         elif kind == events.STARTED:
             self._started(job, now)
@@ -484,7 +485,7 @@ class Dally(Policy):
         due = context.retries.is_due(job, now)
         place = self._delay.first_choice(job, near, due, cluster)
         if place is not None:
-            return [Start(job, self._resizing.or_larger(job, place, cluster))]
+            return [Start(job, self._resizing.or_larger(job, place, now, cluster))]
         if not due or context.prices.spent() or self._has_made_most():
             return []
         actions = self._resizing.make_room(job, near, self._rank(job, now), now, cluster)

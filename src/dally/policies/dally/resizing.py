@@ -22,6 +22,7 @@ from dally.policies.dally.movable import Move
 from dally.policies.dally.pricing import Place
 from dally.policies.dally.room import make_room
 from dally.policies.placement.best_fit import fit_into
+from dally.policies.placement.smaller_allocation import part_of
 from dally.policies.queue import Queue
 
 SIZES_TRIED: Final = 4  # of one job, from the largest that free GPUs allow
@@ -42,11 +43,16 @@ class Shrinking:
 class Resizing:
     """Decides about the sizes of elastic jobs."""
 
-    __slots__ = ("_context", "running")
+    __slots__ = ("_context", "_newest_s", "running")
 
     def __init__(self, context: Context) -> None:
         self._context: Context = context
         self.running: dict[int, Job] = {}  # elastic jobs that run, by index
+        self._newest_s: float = -INFINITY  # when the latest job came
+
+    def came(self, job: Job) -> None:
+        """The job waits, perhaps not for the first time."""
+        self._newest_s = max(self._newest_s, job.submit_s)
 
     def started(self, job: Job) -> None:
         """The job runs."""
@@ -64,7 +70,7 @@ class Resizing:
         """What starts a job: others shrink, move or are preempted, or it starts smaller; [] if nothing does.
 
         A smaller start comes last: the best-ranked job at half its size beside worse-ranked ones at theirs ends
-        later than it would have, and they hardly sooner.
+        later than it would have, and they hardly sooner. Yet who may start smaller has less to gain by preempting.
         """
         context = self._context
         elastic = context.limits.elastic and cluster.feasibility is None
@@ -72,10 +78,14 @@ class Resizing:
         if elastic and self.running and job.group == 1:
             actions = self._full_start(job, near, rank, now, cluster)
         if not actions and cluster.counts_suffice(job) and context.churn.allows():
-            actions = make_room(job, near, rank, now, cluster, context)
+            claim = rank / context.limits.smaller_stick if elastic and self._has_smaller(job) else rank
+            actions = make_room(job, near, claim, now, cluster, context)
         if not actions and elastic and len(job.sizes) > 0:
             actions = self._small_start(job, rank, now, cluster)
         return actions
+
+    def _has_smaller(self, job: Job) -> bool:
+        return len(job.sizes) > 0 and job.sizes[0] < job.gpus
 
     def _full_start(self, job: Job, near: i64, rank: float, now: float, cluster: Cluster) -> list[Action]:
         """Others shrunk for the job, and its start at the size it asks for or a larger; [] if there is no way."""
@@ -105,12 +115,12 @@ class Resizing:
                     return actions
         return []
 
-    def or_larger(self, job: Job, place: Allocation, cluster: Cluster) -> Allocation:
+    def or_larger(self, job: Job, place: Allocation, now: float, cluster: Cluster) -> Allocation:
         """That place, or one for the largest size above what the job asks for whose last step is not too dear."""
         limits = self._context.limits
         if len(job.sizes) == 0 or not limits.elastic or cluster.feasibility is not None:
             return place
-        spare = self._spare(cluster)
+        spare = self._spare(now, cluster)
         trial = self._context.reserved.trial(cluster)
         chosen: Allocation | None = None
         for number in range(len(job.sizes) - 1, 0, -1):
@@ -276,7 +286,7 @@ class Resizing:
         `reserve` some GPUs stay idle, so that the next job to come finds room without anybody giving any back.
         """
         context, limits = self._context, self._context.limits
-        spare = self._spare(cluster) if reserve else cluster.free_gpus
+        spare = self._spare(now, cluster) if reserve else cluster.free_gpus
         if not self.running or spare <= 0 or not limits.elastic or cluster.feasibility is not None:
             return
         rows: list[tuple[float, int]] = []
@@ -287,7 +297,7 @@ class Resizing:
                     rows.append((-self._finishes_per_gpu(job), index))
         rows.sort()
         for _, index in rows[: limits.most_moves]:
-            spare = self._spare(cluster) if reserve else cluster.free_gpus
+            spare = self._spare(now, cluster) if reserve else cluster.free_gpus
             if spare <= 0 or context.prices.spent() or not context.churn.allows():
                 break
             job = self.running[index]
@@ -297,14 +307,16 @@ class Resizing:
 
     def next_s(self, now: float, cluster: Cluster) -> float:
         """When idle GPUs are worth another look though nothing happens; infinity: never."""
-        if self.running and self._context.limits.elastic and self._spare(cluster) > 0:
+        if self.running and self._context.limits.elastic and self._spare(now, cluster) > 0:
             for job in self.running.values():
                 if job.gpus < job.sizes[-1] and not self._is_settled(job, now):
                     return now + self._context.limits.wake_s
         return INFINITY
 
-    def _spare(self, cluster: Cluster) -> i64:
-        """Idle GPUs that jobs may grow into."""
+    def _spare(self, now: float, cluster: Cluster) -> i64:
+        """Idle GPUs that jobs may grow into: all where no job is likely to come and want some."""
+        if now - self._newest_s > self._context.limits.quiet_s:
+            return cluster.free_gpus
         reserve = self._context.limits.idle_reserve * float(cluster.topology.total_gpus())
         return cluster.free_gpus - i64(reserve)
 
@@ -362,19 +374,6 @@ def next_size(job: Job) -> i64:
         if size > job.gpus:
             return size
     return job.gpus
-
-
-def part_of(held: Allocation, gpus: i64) -> Allocation:
-    """So many of these GPUs, on as few machines as can be."""
-    rows = [(-int(held.gpus[part]), int(held.machines[part])) for part in range(len(held.machines))]
-    rows.sort()
-    result = Allocation(held.tier)
-    for count, machine in rows:
-        if gpus > 0:
-            part = min(gpus, -count)
-            result.add(machine, part)
-            gpus -= part
-    return result
 
 
 picklable(Resizing, Context(*BLANK))

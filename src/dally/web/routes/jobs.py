@@ -13,6 +13,7 @@ from fastapi import APIRouter, HTTPException, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
 from dally.errors import InputError
+from dally.job_spec import JobSpec
 from dally.live.acts import Acts
 from dally.live.backends.base import Submission
 from dally.live.facts import known_model
@@ -121,14 +122,16 @@ async def submit(site: AnySite, caller: AnyActor, requested: JobRequest) -> Subm
     until = time.monotonic() + VISIBLE_WITHIN_S
     while job_id not in site.status.by_id and time.monotonic() < until:
         await asyncio.sleep(0.02)
-    notes = (model_note(request.spec.model, site.service.config.setup.usual_model), sizes_note(request.spec.sizes))
+    notes = (model_note(request.spec.model, site.service.config.setup.usual_model), sizes_note(site, request.spec))
     advice = await run_in_threadpool(advice_lines, site, request.spec)
     return Submitted(job_id=job_id, note="; ".join(filter(None, notes)), advice=advice)
 
 
-def sizes_note(sizes: str) -> str:
-    """What becomes of other sizes than the one that a job asks for; empty: it states none."""
-    return f"sizes {sizes!r} have no effect: the job runs on the GPUs that it asks for" if sizes else ""
+def sizes_note(site: Site, spec: JobSpec) -> str:
+    """Why a job has no other sizes than the one that it asks for; empty: it states none, or has them."""
+    if not spec.sizes or site.service.backend.resizes:
+        return ""
+    return f"sizes {spec.sizes!r} have no effect: the job runs on the GPUs that it asks for"
 
 
 def model_note(model: str, usual: str) -> str:

@@ -1,0 +1,1 @@
+"""Policies that choose sizes by goodput, as Pollux and Sia do."""
