@@ -1,7 +1,8 @@
-"""Elastic jobs under `dally` against the same jobs at the size they ask for, on cells of the benchmark.
+"""Elastic jobs against the same jobs under `dally` at the size they ask for, on cells of the benchmark.
 
 usage: python -m benchmarks.elastic [--cells batch32,lingjun] [--networks slow,congested] [--seeds 1,2,3]
-           [--shares 0.1,0.5,1] [--loads 1] [--workers 1] [--shared ../shared]
+           [--shares 0.1,0.5,1] [--loads 1] [--policies dally,sia,pollux]
+           [--workers 1] [--shared ../shared]
 
 Shares are of jobs that may run on half to twice the GPUs they ask for, in steps of a quarter. A load of 1.3 divides
 all moments of submission by 1.3. `comm` is exposed communication ÷ what the same work at the same sizes would lose
@@ -38,6 +39,7 @@ class Run(NamedTuple):
     load: float
     share: float
     shared: Path
+    policy: str = "dally"
 
 
 def loaded(prepared: Prepared, load: float, folder: Path) -> Prepared:
@@ -78,7 +80,7 @@ def measured(run: Run) -> dict[str, float | str]:
         prepared = prepare(cell.workload, cell.seed, run.shared, Path(folder))
         if run.load != 1.0:
             prepared = loaded(prepared, run.load, Path(folder))
-        scenario = cell.scenario(prepared, "dally", {})
+        scenario = cell.scenario(prepared, run.policy, {})
         if run.share > 0.0:
             scenario = replace(scenario, elastic=f"share={run.share:g}")
         record = execute(scenario)
@@ -87,6 +89,7 @@ def measured(run: Run) -> dict[str, float | str]:
         "cell": f"{cell.workload} {cell.network} {cell.seed}",
         "load": run.load,
         "share": run.share,
+        "policy": run.policy,
         "mean JCT h": summary["jct_mean_s"] / 3600.0,
         "p99 h": summary["jct_p99_s"] / 3600.0,
         "preemptions": summary["preemptions"],
@@ -99,7 +102,7 @@ def measured(run: Run) -> dict[str, float | str]:
 
 def line(row: dict[str, float | str], rigid: dict[str, float | str]) -> str:
     """A row for people; times and preemptions also against those of rigid jobs."""
-    texts = [f"{row['cell']}", f"{row['load']:g}", f"{row['share']:g}"]
+    texts = [f"{row['cell']}", f"{row['load']:g}", f"{row['share']:g}", f"{row['policy']}"]
     for name in COLUMNS:
         value, before = float(row[name]), float(rigid[name])
         compared = name in ("mean JCT h", "p99 h", "preemptions") and row is not rigid and before > 0.0
@@ -120,21 +123,22 @@ def main() -> None:
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--shares", default="0.1,0.5,1")
     parser.add_argument("--loads", default="1")
+    parser.add_argument("--policies", default="dally", help="that run the elastic jobs")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--shared", type=Path, default=Path(__file__).parents[2] / "shared")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args()
     seeds = [int(seed) for seed in numbers(chosen.seeds)]
     cells = [Cell(*parts) for parts in product(chosen.cells.split(","), chosen.networks.split(","), seeds)]
-    shares = [0.0, *numbers(chosen.shares)]
+    elastic = [(share, policy) for share in numbers(chosen.shares) for policy in chosen.policies.split(",")]
     runs = [
-        Run(cell, load, share, chosen.shared)
+        Run(cell, load, share, chosen.shared, policy)
         for cell in cells
         for load in numbers(chosen.loads)
-        for share in shares
+        for share, policy in [(0.0, "dally"), *elastic]
     ]
-    print("| " + " | ".join(("cell", "load", "share", *COLUMNS)) + " |")
-    print("|" + "---|" * (len(COLUMNS) + 3))
+    print("| " + " | ".join(("cell", "load", "share", "policy", *COLUMNS)) + " |")
+    print("|" + "---|" * (len(COLUMNS) + 4))
     rows = []
     with ProcessPoolExecutor(chosen.workers) as workers:
         for row in workers.map(measured, runs):
