@@ -142,7 +142,9 @@ def main() -> None:
             before = mean_jct_s(rigid, gpus, rank) / 3600.0
             after = mean_jct_s([replace(job) for job in jobs], gpus, rank) / 3600.0
             gain = after / before - 1.0
-            print(f"| {workload} {network} {seed} | {name} | {before:.2f} | {after:.2f} | {gain:+.1%} |", flush=True)
+            print(
+                f"| {workload} {network} {seed} | {name} | {before:.2f} | {after:.2f} | {gain:+.1%} |", flush=True
+            )
 
 
 if __name__ == "__main__":
