@@ -1,6 +1,6 @@
 """How soon slow machines and links are named, and what acting on it wins back, on traces of clusters.
 
-usage: python -m benchmarks.health [--parts machine,link,quiet,lingjun,venus80,lemons,ettr] [--seeds 1,2,3]
+usage: python -m benchmarks.health [--parts machine,nic,uplink,quiet,lingjun,venus80,lemons,ettr] [--seeds 1,2,3]
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from dataclasses import replace
 from math import inf
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Final, NamedTuple
 
 from dally.benchmark.cells import Cell, prepare
 from dally.benchmark.tables_page import shared_folder
 from dally.cluster.topology import Topology
 from dally.engine.draws import uniform
 from dally.engine.health_watch import HealthWatch
+from dally.engine.simulate import Simulation
 from dally.engine.uneven_failures import drawn_lemons
 from dally.health.training_time import best_interval_s, effective_share
 from dally.metrics.summary import Row
@@ -30,61 +31,109 @@ from dally.runs.scenario import Scenario
 from dally.runs.training_runs import simulated_share
 
 HOUR_S: Final = 3600.0
-DAYS: Final = 10
 EVERY_S: Final = 8 * HOUR_S  # another machine becomes slow,
 LASTS_S: Final = 5 * HOUR_S  # for so long
-CLUSTER: Final = "8x8x8"
+FELT: Final = 1.04  # times as long: from there on a job is delayed
 # A few machines that are very slow, for as long as Greyhound's fail-slows last.
 STRAGGLERS: Final = dict.fromkeys(("lingjun", "venus80"), "stragglers=0.012,factor=3")
 MOST_OUT: Final = 0.1
 
 
-def injected(kind: str, factor: float, seed: int, folder: Path) -> Row:
-    """A machine, or a rack's uplink, after the other is slow: minutes until it is named, and what else is."""
+class Setup(NamedTuple):
+    """What is slow, how many there are of it, and where: gangs cross racks only if one does not hold them."""
+
+    kind: str  # of episodes
+    name: str  # of the tier
+    factor: float
+    cluster: str = "8x8x8"
+    policy: str = "dally"
+
+    def names(self) -> list[str]:
+        """Of all that may become slow."""
+        racks, machines, _ = (int(part) for part in self.cluster.split("x"))
+        if self.name == "rack":
+            return [f"rack rack{rack}" for rack in range(racks)]
+        prefix = "machine " if self.kind == "link" else ""
+        return [f"{prefix}rack{rack}-m{place}" for rack in range(racks) for place in range(machines)]
+
+
+# Racks of four machines, and a policy that does not look for near ones: 22 uses of uplinks at any moment.
+ACROSS: Final = ("16x4x8", "fifo-backfill")
+SETUPS: Final = {
+    "machine": Setup("machine", "machine", 1.3),
+    "machine-across": Setup("machine", "machine", 1.3, *ACROSS),
+    "nic": Setup("link", "machine", 2.0, *ACROSS),
+    "uplink": Setup("link", "rack", 2.0, *ACROSS),
+    "quiet": Setup("machine", "machine", 1.0),
+    "quiet-across": Setup("machine", "machine", 1.0, *ACROSS),
+}
+
+
+def injected(part: str, seed: int, days: float, folder: Path) -> Row:
+    """One after the other is slow: minutes until it is named, and what else is."""
+    setup = SETUPS[part]
     prepared = prepare("venus80", 1, shared_folder(), folder)
-    count = 64 if kind == "machine" else 8
+    names = setup.names()
     episodes: list[tuple[str, float]] = []
     at_s = 24 * HOUR_S
-    while kind != "quiet" and at_s < DAYS * 24 * HOUR_S - LASTS_S:
-        drawn = int(uniform(seed, 1, len(episodes)) * count)
-        name = f"rack{drawn // 8}-m{drawn % 8}" if kind == "machine" else f"rack rack{drawn}"
-        episodes.append((name, at_s))
+    while setup.factor > 1.0 and at_s < days * 24 * HOUR_S - LASTS_S:
+        episodes.append((names[int(uniform(seed, 1, len(episodes)) * len(names))], at_s))
         at_s += EVERY_S
-    path = folder / f"{kind}-{seed}.csv"
-    rows = [f"{kind},{name},{factor},{at_s},{at_s + LASTS_S}\n" for name, at_s in episodes]
+    path = folder / f"{part}-{seed}.csv"
+    rows = [f"{setup.kind},{name},{setup.factor},{at_s},{at_s + LASTS_S}\n" for name, at_s in episodes]
     path.write_text("kind,name,factor,from_s,until_s\n" + "".join(rows), encoding="utf-8")
-    scenario = Scenario(str(prepared.trace), CLUSTER, policy="dally", network="congested", seed=seed)
-    simulation, _ = assemble(replace(scenario, health=f"{path},watch=1", until_s=DAYS * 24 * HOUR_S))
-    simulation.run(DAYS * 24 * HOUR_S)
+    scenario = Scenario(
+        str(prepared.trace), setup.cluster, policy=setup.policy, network="congested", seed=seed,
+        health=f"{path},watch=1", until_s=days * 24 * HOUR_S,
+    )  # fmt: skip
+    simulation, _ = assemble(scenario)
     watch = simulation.watch
     assert isinstance(watch, HealthWatch)
+    felt: set[int] = set()
+    while simulation.step(scenario.until_s):
+        felt.update(_felt(simulation, watch, episodes))
     named = [
         (row.at_s, shown(row.suspect.name, simulation.state.cluster.topology, watch)) for row in watch.accusations
     ]
-    delays = [first_s(named, name, at_s) for name, at_s in episodes]
-    right = [(name, at_s) for name, at_s in episodes]
-    wrong = [row for row in named if not any(fits(row, name, at_s) for name, at_s in right)]
+    delays = [first_s(named, setup.kind, name, at_s) for name, at_s in episodes]
+    wrong = [row for row in named if not any(fits(row, setup.kind, name, at_s) for name, at_s in episodes)]
     hit = [delay for delay in delays if delay < inf]
+    missed = sum(delays[place] == inf for place in felt)
     return {
-        "part": kind, "factor": factor, "seed": seed, "injected": len(delays), "named": len(hit),
-        "median_min": median(delays) / 60.0 if delays else 0.0, "false_per_day": len(wrong) / DAYS,
+        "part": part, "factor": setup.factor, "seed": seed, "injected": len(delays), "felt": len(felt),
+        "named": len(hit), "median_min": median([*hit, *[inf] * missed]) / 60.0 if hit else inf,
+        "false_per_day": len(wrong) / days,
     }  # fmt: skip
 
 
-def shown(name: str, topology: Topology, watch: HealthWatch) -> str:
-    """The name that the file of episodes has for it."""
+def _felt(simulation: Simulation, watch: HealthWatch, episodes: list[tuple[str, float]]) -> list[int]:
+    """Episodes now that delay a job: what delays none is not to be seen in any job's progress."""
+    now = simulation.now
+    present = [place for place, (_, at_s) in enumerate(episodes) if at_s < now <= at_s + LASTS_S]
+    if not present:
+        return []
+    slow = any(
+        job.since_s <= now and watch.faults.expected_rate(job)[0] > FELT * job.rate
+        for job in simulation.state.cluster.running.values()
+    )
+    return present if slow else []
+
+
+def shown(name: str, topology: Topology, watch: HealthWatch) -> tuple[str, str]:
+    """Kind and name that the file of episodes has for it."""
     kind, number = name.split()
-    return str(topology.names[0][int(number)]) if kind == "machine" else watch.faults.link_name(int(number))
+    return kind, str(topology.names[0][int(number)]) if kind == "machine" else watch.faults.link_name(int(number))
 
 
-def fits(row: tuple[float, str], name: str, at_s: float) -> bool:
+def fits(row: tuple[float, tuple[str, str]], kind: str, name: str, at_s: float) -> bool:
     """Whether a name was right: during the episode, or soon after."""
-    return row[1] in (name, f"machine {name}") and at_s <= row[0] <= at_s + LASTS_S + HOUR_S
+    return row[1] == (kind, name) and at_s <= row[0] <= at_s + LASTS_S + HOUR_S
 
 
-def first_s(named: list[tuple[float, str]], name: str, at_s: float) -> float:
+def first_s(named: list[tuple[float, tuple[str, str]]], kind: str, name: str, at_s: float) -> float:
     """Seconds from the onset until it is named; infinity: it never was."""
-    return min((row[0] - at_s for row in named if fits(row, name, at_s) and row[0] <= at_s + LASTS_S), default=inf)
+    rows = [row[0] - at_s for row in named if fits(row, kind, name, at_s) and row[0] <= at_s + LASTS_S]
+    return min(rows, default=inf)
 
 
 def lost(workload: str, seed: int, folder: Path) -> Row:
@@ -140,17 +189,15 @@ def ettr() -> Iterator[Row]:
                 }  # fmt: skip
 
 
-def rows(parts: list[str], seeds: list[int], folder: Path) -> Iterator[Row]:
+def rows(parts: list[str], seeds: list[int], days: float, folder: Path) -> Iterator[Row]:
     """A row for every part and seed, as they come."""
     for part in parts:
         if part == "ettr":
             yield from ettr()
             continue
         for seed in seeds:
-            if part in ("machine", "quiet"):
-                yield injected(part, 1.3, seed, folder)
-            elif part == "link":
-                yield injected(part, 2.0, seed, folder)
+            if part in SETUPS:
+                yield injected(part, seed, days, folder)
             elif part == "lemons":
                 yield lemon(seed, folder)
             else:
@@ -160,12 +207,13 @@ def rows(parts: list[str], seeds: list[int], folder: Path) -> Iterator[Row]:
 def main() -> None:
     """Run the parts and print a row of JSON for each run."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", default="machine,link,quiet,lingjun,venus80,lemons,ettr")
+    parser.add_argument("--parts", default=",".join((*SETUPS, "lingjun", "venus80", "lemons", "ettr")))
     parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--days", type=float, default=10.0, help="of the runs in which one thing is slow")
     arguments = parser.parse_args()
     seeds = [int(seed) for seed in arguments.seeds.split(",")]
     with tempfile.TemporaryDirectory() as folder:
-        for row in rows(arguments.parts.split(","), seeds, Path(folder)):
+        for row in rows(arguments.parts.split(","), seeds, arguments.days, Path(folder)):
             print(json.dumps(row), flush=True)
 
 

@@ -10,6 +10,7 @@ from dally.engine.health_watch import HealthWatch, WatchSettings
 from dally.engine.simulate import Simulation
 from dally.engine.snapshot import fork
 from dally.model import INFINITY, Costs, Job
+from dally.perf.base import Speed, SpeedModel
 from dally.perf.hidden_faults import HiddenFaults
 from dally.perf.slow_machines import SlowMachines
 from dally.policies.registry import policy_of
@@ -77,6 +78,50 @@ def test_all_machines_slow_at_once_and_sound_ones_are_left_alone() -> None:
         simulation, watch = run(slow, LONG)
         assert (watch.accusations, watch.moves, watch.most_out) == ([], 0, 0)
         assert not any(job.preemptions for job in simulation.jobs)
+
+
+class Signals(HealthWatch):
+    """Every 50th signal of a job is wrong, each time in another way."""
+
+    WRONG = (0.0, float("nan"), float("inf"), -1.0, 1e9, 3.0, 1e-9)
+
+    def _measured_s(self, job: Job) -> float:
+        turn = self._rounds + 7 * int(job.index)
+        return self.WRONG[turn // 50 % len(self.WRONG)] if turn % 50 == 0 else super()._measured_s(job)
+
+
+def test_wrong_signals_accuse_nobody_and_hide_nothing() -> None:
+    for slow in ([], [(3, 1.5, 40000.0, INFINITY)]):
+        faults = HiddenFaults(SlowMachines(), SlowMachines())
+        watch = Signals(faults, WatchSettings())
+        simulation = Simulation(
+            [Job(place, f"j{place}", *job[:2], job[2]) for place, job in enumerate(LONG)],
+            Cluster(read_topology("1x10x8")), policy_of("fifo"), faults, Costs(30.0, 1.0), Failures(),
+            degradations=ListedDegradations(10, slow), watch=watch,
+        )  # fmt: skip
+        simulation.run()
+        assert {named.suspect.name for named in watch.accusations} == ({"machine 3"} if slow else set())
+        assert watch.moves == len(slow)
+
+
+class BadModel(SpeedModel):
+    """Jobs of one model take half as long again as anyone expects, wherever they are."""
+
+    def placed(self, job: Job) -> list[Speed]:
+        return [Speed(job, 1.0 / 1.5, 0.0)] if job.model == "bad" else super().placed(job)
+
+
+def test_nobody_is_drained_for_a_model_that_is_slow_by_itself() -> None:
+    faults = HiddenFaults(SlowMachines(), BadModel())
+    watch = HealthWatch(faults, WatchSettings())
+    jobs = [Job(place, f"j{place}", 300.0 * place, 8, 30000.0 + 3000.0 * place) for place in range(24)]
+    for job in jobs[::3]:
+        job.model = "bad"
+    simulation = Simulation(
+        jobs, Cluster(read_topology("1x10x8")), policy_of("fifo"), faults, Costs(30.0, 1.0), Failures(), watch=watch
+    )
+    simulation.run()
+    assert (watch.accusations, watch.moves, watch.most_out) == ([], 0, 0)
 
 
 def test_flapping_machine_is_not_named_at_every_turn() -> None:

@@ -90,6 +90,47 @@ def test_link_is_named_by_jobs_that_cross_it() -> None:
     assert suspect.factor == 2.0
 
 
+def test_job_that_was_faster_than_its_model_allows_and_is_not_any_more_accuses_nobody() -> None:
+    """A sick link held its neighbour up, and left it more of the others: nothing is slow now."""
+    sound = [placed(str(place), name, before=1.0) for place, name in enumerate("efghijklmnop", 5)]
+    assert names(placed("1", "a", 1.0, before=0.75), *sound) == []
+    assert names(placed("1", "a", 1.0, "x"), placed("2", "b", 0.75, "x"), *sound) == []
+    assert names(placed("1", "a", 1.4, before=0.75), *sound) == ["machine a"]
+
+
+def crossing(job: str, link_shifts: dict[str, float], factor: float) -> PlacedSpeed:
+    """A gang of two machines of its own, with what each link at half its bandwidth makes of its step."""
+    members = [Member(f"machine {job}{side}", 0.1) for side in "ab"]
+    for name, shift in link_shifts.items():
+        shifts = tuple(shift * part for part in (0.2, 0.6, 1.0, 1.6, 2.3))
+        members.append(Member(f"link {name}", 0.9 if shift > 0.0 else 0.0, "", shifts))
+    return PlacedSpeed(job, job, tuple(members), speed(factor), speed(1.0))
+
+
+def test_jobs_that_are_faster_tell_which_link_holds_up_the_slow_one() -> None:
+    """One gang crosses the uplinks p and q. Only p's trouble would leave its neighbour on q more of that."""
+    slow = crossing("1", {"p": 0.4, "q": 0.4}, 1.5)
+    assert names(slow, crossing("2", {"q": 0.0}, 1.0)) == []
+    assert names(slow, crossing("2", {"p": -0.2, "q": 0.4}, 0.82)) == ["link p"]
+    assert names(slow, crossing("2", {"p": -0.2, "q": 0.4}, 1.5)) == ["link q"]
+
+
+def test_suspect_of_the_look_before_needs_less_to_be_named_again() -> None:
+    rows = [placed("1", "a", 1.12, before=1.0), *[placed(name, name, before=1.0) for name in "bcdefg"]]
+    rows[0] = rows[0]._replace(now=SpeedSegment(log(1.12), 0.03, 4, 0.0, 6000.0))
+    assert [suspect.sure for suspect in suspects(rows)] == []
+    assert [suspect.name for suspect in suspects(rows, known={"machine a"})] == ["machine a"]
+
+
+def test_speed_since_another_was_expected_is_kept_apart() -> None:
+    history = SpeedHistory()
+    for window, expected_s in enumerate((1.0, 1.0, 1.5, 1.5, 1.5)):
+        history.observe(60.0 * window, 1.05 * expected_s, expected_s)
+    assert history.now is not None
+    assert history.steady is not None
+    assert (history.now.windows, history.steady.windows) == (5, 3)
+
+
 def noisy(history: SpeedHistory, count: int, factor: float, seed: int, start: int = 0) -> None:
     """So many windows of a job that takes `factor` times as long, off by 5 % each."""
     for window in range(start, start + count):

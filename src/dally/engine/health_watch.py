@@ -10,10 +10,11 @@ from math import sqrt
 from typing import Final, NamedTuple
 
 from dally.engine.draws import uniform
+from dally.engine.link_evidence import LinkEvidence
 from dally.engine.state import State
 from dally.engine.watch import Watch
 from dally.health.lemons import lemons
-from dally.health.speed_history import SpeedHistory
+from dally.health.speed_history import LEAST_WINDOWS, SpeedHistory
 from dally.health.suspicion import NAMED, Member, ModelErrors, PlacedSpeed, Suspect, suspects
 from dally.model import INFINITY, Action, Job, Migrate, Preempt, Start
 from dally.perf.hidden_faults import HiddenFaults
@@ -69,6 +70,7 @@ class HealthWatch(Watch):
         self._failures: dict[int, int] = {}  # by machine
         self._down: set[int] = set()
         self._errors = ModelErrors()
+        self._links = LinkEvidence(faults)
         self._ended: list[PlacedSpeed] = []
         self._named: set[str] = set()
         self._aside: dict[int, int] = {}  # GPUs taken out of the books, by machine
@@ -94,7 +96,7 @@ class HealthWatch(Watch):
             self._rounds += 1
             self._count_losses(state, now)
             self._count_failures(state)
-            named = suspects(self._observe(state, now), WORTH_A_LOOK, self._errors)
+            named = suspects(self._observe(state, now), WORTH_A_LOOK, self._errors, self._named)
             for suspect in named:
                 known = suspect.name in self._named or self._machine_of(suspect.places[0]) in self.quarantined
                 if is_named(suspect) and not known:
@@ -130,10 +132,11 @@ class HealthWatch(Watch):
                 history, members = SpeedHistory(), self._members(job)
                 self._histories[index] = (job.placed_s, history, members)
             history.observe(now, self._measured_s(job), 1.0 / self.faults.expected_rate(job)[0])
-            if history.now is not None:
-                result.append(PlacedSpeed(job.job_id, kind_of(job), members, history.now, history.before))
+            speed = history.steady if len(members) > 1 else history.now
+            if speed is not None and history.now is not None and history.now.windows >= LEAST_WINDOWS:
+                result.append(PlacedSpeed(job.job_id, kind_of(job), members, speed, history.before))
         self._ended = [row for row in self._ended if row.now.until_s > now - REMEMBERED_S]
-        return result + self._ended
+        return self._links.attach(result, running) + self._ended
 
     def _forget(self, index: int) -> None:
         """The job left its place. If it was slow there, that is remembered for a while."""

@@ -12,15 +12,17 @@ everything is slow, no machine is to blame.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import exp, log, log1p, pi, sqrt
 from statistics import median
 from typing import Final, NamedTuple
 
 from dally.health.speed_history import SpeedSegment
 
+LINK_FACTORS: Final = (1.2, 1.5, 2.0, 3.0, 5.0)  # for which a member may state its shifts
 FACTORS: Final = (1.05, 1.1, 1.15, 1.2, 1.3, 1.4, 1.5, 1.7, 2.0, 2.5, 3.0, 4.0, 6.0, 10.0)
 SLOW: Final = 0.02  # share of machines and links that is slow at any moment, before anything is seen
+GOES_ON: Final = 0.3  # the same of one that was named at the look before
 BY_ITSELF: Final = 0.002  # share of jobs that become slow by themselves, by any factor,
 BY_KIND: Final = 0.005  # of kinds that are on one place and not on the other,
 BY_MODEL: Final = 0.1  # and of kinds that are from the beginning
@@ -30,6 +32,8 @@ SAME_PLACE: Final = 0.015  # standard deviation of a sound job's speed against i
 SAME_KIND: Final = 0.05  # against others of its kind,
 ANY: Final = (0.05, 0.25)  # and against the model alone, least and most: by how much it is off with most kinds
 UNSURE: Final = 0.1  # of a shift: what a slow member makes of a step is known no better
+EXPLAINED: Final = 0.25  # of a shift: how well it is known what one that is named explains
+LEAST_SHIFT: Final = 0.01
 LEAST_WEIGHT: Final = 0.05  # against the likeliest, of who else may be meant
 MOST_KINDS: Final = 2000  # that are remembered
 LEAST_COMMON: Final = 5  # jobs from which on one speaks of all
@@ -39,11 +43,25 @@ class Member(NamedTuple):
     """A machine or link of a job's place, and the share of the job's step that it stretches when it is slow.
 
     `place`: the machine that is taken out for it, so that a machine and its NICs are one; by itself its own.
+    `shifts`: what a step becomes at each of LINK_FACTORS, in logarithms, where a model says that; below 0 of a job
+    that does not cross the link and is faster for it.
     """
 
     name: str
     share: float
     place: str = ""
+    shifts: tuple[float, ...] = ()
+
+    @property
+    def slows(self) -> bool:
+        """Whether the job is slower if it is slow."""
+        return max(self.shifts) > LEAST_SHIFT if self.shifts else self.share > 0.0
+
+    def shift(self, factor: float) -> float:
+        """What the job's step becomes, in logarithms."""
+        if self.shifts and factor in LINK_FACTORS:
+            return self.shifts[LINK_FACTORS.index(factor)]
+        return log1p(self.share * (factor - 1.0))
 
 
 class PlacedSpeed(NamedTuple):
@@ -93,9 +111,15 @@ class _Test(NamedTuple):
 
 
 def suspects(
-    observations: Sequence[PlacedSpeed], named: float = NAMED, errors: ModelErrors | None = None
+    observations: Sequence[PlacedSpeed],
+    named: float = NAMED,
+    errors: ModelErrors | None = None,
+    known: Collection[str] = (),
 ) -> list[Suspect]:
-    """Machines and links to blame, each with probability `named` at least; first those that are sure."""
+    """Machines and links to blame, each with probability `named` at least; first those that are sure.
+
+    `known`: the names of those that were to blame at the look before.
+    """
     errors = errors or ModelErrors()
     errors.learn(observations)
     tests = _tests(observations, errors.usual())
@@ -103,7 +127,7 @@ def suspects(
     explained: dict[str, float] = {}  # by sure suspect: its factor
     unsure: set[str] = set()  # jobs of suspects that are not
     for _ in range(len(tests)):
-        suspect = _likeliest(tests, explained, unsure, named)
+        suspect = _likeliest(tests, explained, unsure, named, known)
         if suspect is None:
             break
         result.append(suspect)
@@ -155,16 +179,24 @@ class ModelErrors:
 def _against_usual(observation: PlacedSpeed, alike: Iterable[PlacedSpeed], off: tuple[float, float]) -> _Test:
     now, before = observation.now, observation.before
     if before is not None:
-        error = (now.error**2 + before.error**2 + SAME_PLACE**2) ** 0.5
-        return _Test(observation, now.mean - before.mean, error, BY_ITSELF)
+        error = (now.error**2 + before.error**2 + SAME_PLACE**2 + _helped(before, off[0])) ** 0.5
+        return _Test(observation, now.mean - max(before.mean, -off[0]), error, BY_ITSELF)
     others = [other for other in alike if other is not observation and _apart(observation, other)]
     if others:
         # The fastest are sound: one that is slow elsewhere must not hide what is slow here.
         speeds = [other.now if other.before is None else min(other.now, other.before) for other in others]
         usual = min(speeds, key=lambda speed: speed.mean + 2.0 * speed.error)
-        error = (now.error**2 + usual.error**2 + SAME_KIND**2) ** 0.5
-        return _Test(observation, now.mean - usual.mean, error, BY_KIND)
+        error = (now.error**2 + usual.error**2 + SAME_KIND**2 + _helped(usual, off[0])) ** 0.5
+        return _Test(observation, now.mean - max(usual.mean, -off[0]), error, BY_KIND)
     return _Test(observation, now.mean, (now.error**2 + off[0] ** 2) ** 0.5, off[1], known=False)
+
+
+def _helped(usual: SpeedSegment, off: float) -> float:
+    """The variance of what is usual, of a job faster than the model allows: then it is the model's word.
+
+    Another's trouble left it more of its links, and may have passed.
+    """
+    return off * off if usual.mean < -off else 0.0
 
 
 def _apart(one: PlacedSpeed, other: PlacedSpeed) -> bool:
@@ -181,18 +213,19 @@ class _Evidence(NamedTuple):
 
 
 def _likeliest(
-    tests: Sequence[_Test], explained: dict[str, float], unsure: set[str], named: float
+    tests: Sequence[_Test], explained: dict[str, float], unsure: set[str], named: float, known: Collection[str]
 ) -> Suspect | None:
     """The suspect of the fewest places that explains a slow job with that probability."""
     left = [_left_of(test, explained) for test in tests]
     slow = [test for test in left if test.elevated]
-    accused = {member.name for test in slow for member in test.observation.members} - explained.keys()
-    by_member: dict[str, list[tuple[_Test, float]]] = defaultdict(list)
+    accused = {member.name for test in slow for member in test.observation.members if member.slows}
+    accused -= explained.keys()
+    by_member: dict[str, list[tuple[_Test, Member]]] = defaultdict(list)
     for test in left:
         for member in test.observation.members:
             if member.name in accused:
-                by_member[member.name].append((test, member.share))
-    evidence = {name: _evidence(rows) for name, rows in by_member.items()}
+                by_member[member.name].append((test, member))
+    evidence = {name: _evidence(rows, GOES_ON if name in known else SLOW) for name, rows in by_member.items()}
     best: Suspect | None = None
     for test in slow:
         if test.observation.job not in unsure:
@@ -210,7 +243,7 @@ def _of_job(test: _Test, evidence: dict[str, _Evidence], named: float) -> Suspec
     """The place of the job that is slow with that probability, or all that may be; None: it may be the job."""
     members: dict[str, list[str]] = defaultdict(list)
     for member in test.observation.members:
-        if member.name in evidence:
+        if member.name in evidence and member.slows:
             members[member.place or member.name].append(member.name)
     for names in members.values():
         names.sort(key=lambda name: (-evidence[name].odds, name))
@@ -237,32 +270,36 @@ def _of_job(test: _Test, evidence: dict[str, _Evidence], named: float) -> Suspec
 
 def _left_of(test: _Test, explained: dict[str, float]) -> _Test:
     """What those named already do not explain of it."""
-    shifts = [
-        log1p(member.share * (explained[member.name] - 1.0))
-        for member in test.observation.members
-        if member.name in explained
-    ]
-    return test._replace(excess=test.excess - max(shifts)) if shifts else test
+    members = [member for member in test.observation.members if member.name in explained]
+    if not members:
+        return test
+    shifts = [member.shift(explained[member.name]) for member in members]
+    slowest = max(shifts)  # the slowest member holds it up
+    shift = slowest if slowest > 0.0 else min(shifts)
+    error = sqrt(test.error**2 + (EXPLAINED * shift) ** 2)
+    return test._replace(excess=test.excess - shift, error=error)
 
 
-def _evidence(rows: Sequence[tuple[_Test, float]]) -> _Evidence:
+def _evidence(rows: Sequence[tuple[_Test, Member]], prior: float) -> _Evidence:
     """At the factor that fits best among those tried."""
     likelihoods: list[float] = []
-    for factor in FACTORS:
+    factors = LINK_FACTORS if any(member.shifts for _, member in rows) else FACTORS
+    for factor in factors:
         unknown: dict[str, float] = {}  # kinds of which nothing is known count once, by their weakest job
         total = 0.0
-        for test, share in rows:
-            ratio = _ratio(test, log1p(share * (factor - 1.0)))
+        for test, member in rows:
+            ratio = _ratio(test, member.shift(factor))
             if test.known:
                 total += ratio
             else:
                 kind = test.observation.kind
                 unknown[kind] = min(unknown.get(kind, ratio), ratio)
         likelihoods.append(total + sum(unknown.values()))
-    best = max(range(len(FACTORS)), key=likelihoods.__getitem__)
-    whole = sum(exp(value - likelihoods[best]) for value in likelihoods) / len(FACTORS)
-    odds = log(SLOW / (1.0 - SLOW)) + likelihoods[best] + log(whole)
-    return _Evidence(odds, FACTORS[best], tuple(test for test, _ in rows if test.elevated))
+    best = max(range(len(factors)), key=likelihoods.__getitem__)
+    whole = sum(exp(value - likelihoods[best]) for value in likelihoods) / len(factors)
+    odds = log(prior / (1.0 - prior)) + likelihoods[best] + log(whole)
+    against = tuple(test for test, member in rows if test.elevated and member.slows)
+    return _Evidence(odds, factors[best], against)
 
 
 def _ratio(test: _Test, shift: float) -> float:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import structlog
 
 from dally.errors import InputError
-from dally.health.speed_history import SpeedHistory
+from dally.health.speed_history import LEAST_WINDOWS, SpeedHistory
 from dally.health.suspicion import Member, ModelErrors, PlacedSpeed, Suspect, suspects
 from dally.live.acts import ActRefused, Busy
 from dally.live.backends.base import UP
@@ -102,7 +102,7 @@ class MachineHealth:
             least_s = self._fastest_s(kind, step_s * job.rate)
             _, history = self._histories[job.job_id]
             history.observe(count.worked_s, step_s, least_s / job.rate)
-            if history.now is not None:
+            if history.now is not None and history.now.windows >= LEAST_WINDOWS:
                 computes = 1.0 - job.comm_rate
                 members = tuple(Member(name, computes, name) for name in self._names(job, scheduler))
                 result.append(PlacedSpeed(job.job_id, kind, members, history.now, history.before))
