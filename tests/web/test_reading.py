@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pytest import CaptureFixture
+
+from dally.cli.live.queue import _print_nodes
 from dally.cluster.slots import slots
 from dally.cluster.spec import read_topology
+from dally.health.suspicion import Suspect
 from tests.web.conftest import Desk
 
 
@@ -64,6 +68,19 @@ def test_nodes_and_status(desk: Desk) -> None:
     assert status["jobs"] == {"starting": 1}
     desk.cycle()
     assert desk.get("status")["jobs"] == {"running": 1}
+
+
+def test_node_that_is_slow_by_its_jobs_is_shown_with_the_evidence(desk: Desk, capsys: CaptureFixture[str]) -> None:
+    first = desk.get("nodes")["nodes"][0]
+    assert (first["suspicion"], first["slow_factor"]) == (0.0, 1.0)
+    desk.service.health.suspects = [Suspect((first["name"],), (first["name"],), 1.5, 0.93, ("1",), 1)]
+    desk.cycle()
+    shown = {node["name"]: (node["suspicion"], node["slow_factor"]) for node in desk.get("nodes")["nodes"]}
+    assert shown.pop(first["name"]) == (0.93, 1.5)
+    assert set(shown.values()) == {(0.0, 1.0)}
+    assert f'dally_suspicion{{machine="{first["name"]}"}} 0.93' in desk.client.get("/metrics").text
+    _print_nodes(desk.get("nodes"))
+    assert "slow by its jobs: 1.5 times as long" in capsys.readouterr().out
 
 
 def test_ready_once_a_turn_came_about(desk: Desk) -> None:

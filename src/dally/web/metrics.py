@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -103,6 +103,10 @@ class StatusGauges(Collector):
         yield _by("dally_queue_jobs", "Waiting jobs by reason and demand", ("reason", "gpus"), waiting)
         yield _by("dally_nodes", "Machines by state", ("state",), Tally((node.state,) for node in status.nodes))
         yield _by(
+            "dally_suspicion", "Probability that a machine is slow, by the progress of jobs", ("machine",),
+            {(suspect.name,): suspect.probability for suspect in self._service.health.suspects},
+        )  # fmt: skip
+        yield _by(
             "dally_failed_cycles", "Failed cycles by cause", ("what",),
             Tally({(what,): count for what, count in daemon.failures.items()}),
         )  # fmt: skip
@@ -125,7 +129,7 @@ def _gauge(name: str, about: str, value: float) -> Metric:
     return GaugeMetricFamily(name, about, value=value)
 
 
-def _by(name: str, about: str, labels: tuple[str, ...], counts: Tally[tuple[str, ...]]) -> Metric:
+def _by(name: str, about: str, labels: tuple[str, ...], counts: Mapping[tuple[str, ...], float]) -> Metric:
     family = GaugeMetricFamily(name, about, labels=labels)
     for values, count in sorted(counts.items()):
         family.add_metric(values, count)

@@ -192,11 +192,19 @@ def _worth(pays_from_s: float | None) -> str:
     return f"waiting is sooner done from {pays_from_s / 60.0:.0f} min of work on"
 
 
+def _state(node: dict[str, Any]) -> str:
+    """With the reason, and whether it is suspected to be slow."""
+    parts = [node["state"] + (f": {node['reason']}" if node["reason"] else "")]
+    if node["suspicion"] > 0.0 and not node["reason"]:
+        parts.append(f"slow by its jobs: {node['slow_factor']:g} times as long, probability {node['suspicion']:.0%}")
+    return ", ".join(parts)
+
+
 def _print_nodes(result: dict[str, Any]) -> None:
     rows = [
         [
             plain(node["name"]), plain(" ".join(node["domains"])),
-            plain(node["state"] + (f": {node['reason']}" if node["reason"] else "")),
+            plain(_state(node)),
             str(node["gpus"]), str(node["free"]), plain(", ".join(node["jobs"])),
         ]
         for node in result["nodes"]

@@ -265,6 +265,8 @@ class Node(Body):
     free: int
     state: Literal["up", "draining", "down"]
     reason: Text
+    suspicion: float = Field(description="Probability that it is slow, by the progress of its jobs; 0: no sign.")
+    slow_factor: float = Field(description="How many times as long it computes then; 1: no sign.")
     jobs: list[Text] = Field(description="Those that the caller may see.")
 
 

@@ -45,10 +45,11 @@ router = APIRouter(prefix="/api/v1", tags=["cluster"], dependencies=[BEARER])
 async def nodes(site: AnySite, caller: AnyCaller) -> Response:
     """All machines, and who runs there."""
     status = site.status
-    return json_of(site.page(status, ("nodes", *scope_of(caller)), lambda: _nodes(status, caller)))
+    return json_of(site.page(status, ("nodes", *scope_of(caller)), lambda: _nodes(site, status, caller)))
 
 
-def _nodes(status: ClusterStatus, caller: Caller) -> Nodes:
+def _nodes(site: Site, status: ClusterStatus, caller: Caller) -> Nodes:
+    suspects = {suspect.name: suspect for suspect in site.service.health.suspects}
     shown = {line.job_id for line in visible(status.jobs, caller)}
     result = [
         Node(
@@ -58,6 +59,8 @@ def _nodes(status: ClusterStatus, caller: Caller) -> Nodes:
             free=node.free,
             state=node.state,  # type: ignore[arg-type]
             reason=node.reason,
+            suspicion=suspects[node.name].probability if node.name in suspects else 0.0,
+            slow_factor=suspects[node.name].factor if node.name in suspects else 1.0,
             jobs=[job_id for job_id in node.jobs if job_id in shown],
         )
         for node in status.nodes
