@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pytest import CaptureFixture
+import pytest
 
 from dally.cli.live.queue import _print_nodes
 from dally.cluster.slots import slots
@@ -70,7 +70,9 @@ def test_nodes_and_status(desk: Desk) -> None:
     assert desk.get("status")["jobs"] == {"running": 1}
 
 
-def test_node_that_is_slow_by_its_jobs_is_shown_with_the_evidence(desk: Desk, capsys: CaptureFixture[str]) -> None:
+def test_node_that_is_slow_by_its_jobs_is_shown_with_the_evidence(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
     first = desk.get("nodes")["nodes"][0]
     assert (first["suspicion"], first["slow_factor"]) == (0.0, 1.0)
     desk.service.health.suspects = [Suspect((first["name"],), (first["name"],), 1.5, 0.93, ("1",), 1)]

@@ -196,7 +196,8 @@ def _state(node: dict[str, Any]) -> str:
     """With the reason, and whether it is suspected to be slow."""
     parts = [node["state"] + (f": {node['reason']}" if node["reason"] else "")]
     if node["suspicion"] > 0.0 and not node["reason"]:
-        parts.append(f"slow by its jobs: {node['slow_factor']:g} times as long, probability {node['suspicion']:.0%}")
+        times, surely = node["slow_factor"], node["suspicion"]
+        parts.append(f"slow by its jobs: {times:g} times as long, probability {surely:.0%}")
     return ", ".join(parts)
 
 
