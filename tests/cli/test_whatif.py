@@ -64,6 +64,22 @@ def test_saving_by_hand(dally: Run) -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_half_the_gpus_let_both_run_at_once(dally: Run) -> None:
+    """Elastic, a and b run side by side on 4 GPUs each: b waits for the next round and no longer.
+
+    Without a network half the GPUs are half as fast. So no GPU-hours are gained or lost, restarts aside.
+    """
+    arguments = ("t.csv", "--topology", "1x8", "--network", "none", "--current", "sia", "--policy", "sia")
+    found = asked(dally, *arguments, "--new-elastic", "min=0.5,max=1")
+    assert (found["current"], found["new"]) == ("sia", "sia, elastic min=0.5,max=1")
+    before, after = found["total"]["current"], found["total"]["new"]
+    assert (before["wait_mean_s"], after["wait_mean_s"]) == (70.0, 10.0)
+    for side in (before, after):
+        assert side["gpu_h"] == pytest.approx(8800 / 3600, abs=0.05), "restarts aside"
+    assert [group["name"] for group in found["losing_users"]] == ["ben"], "b runs on half of the GPUs"
+
+
+@pytest.mark.usefixtures("folder")
 def test_capacity_alone(dally: Run) -> None:
     """With a second machine b starts at once."""
     found = asked(

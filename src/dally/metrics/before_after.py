@@ -80,10 +80,14 @@ def paired(
 
 
 def _spent(jobs: pl.DataFrame, prefix: str) -> pl.DataFrame:
-    """What each finished job took."""
+    """What each finished job took; of an elastic one, at the GPUs that it held on average."""
     import polars as pl
 
-    hours = pl.col("gpus") / HOUR_S
+    request = pl.col("gpus") / HOUR_S
+    hours = request
+    if "gpu_s" in jobs.columns:
+        held = pl.col("gpu_s").cast(pl.Float64) / pl.col("run_s") / HOUR_S
+        hours = pl.when(pl.col("run_s") > 0.0).then(held).otherwise(request)
     rest_s = pl.col("run_s") - pl.col("compute_s") - pl.col("comm_s")
     restart_s = pl.when(rest_s > ROUNDED_S).then(rest_s).otherwise(0.0)
     return jobs.filter(pl.col("jct_s").is_not_null()).select(
@@ -92,7 +96,7 @@ def _spent(jobs: pl.DataFrame, prefix: str) -> pl.DataFrame:
         (pl.col("run_s") * hours).alias(f"{prefix}gpu_h"),
         (pl.col("comm_s") * hours).alias(f"{prefix}comm_gpu_h"),
         (restart_s * hours).alias(f"{prefix}restart_gpu_h"),
-        (pl.col("queue_s") * hours).alias(f"{prefix}wait_gpu_h"),
+        (pl.col("queue_s") * request).alias(f"{prefix}wait_gpu_h"),
         pl.col("queue_s").alias(f"{prefix}wait_s"),
         pl.col("jct_s").alias(f"{prefix}jct_s"),
     )

@@ -52,6 +52,11 @@ QUOTAS = typer.Option(
     help="Try another guarantee, limit, lend_limit, weight or priority, on the new side only: "
     "research.limit=64; research.guarantee=+64 adds to what is there.",
 )
+NEW_ELASTIC = typer.Option(
+    "", metavar="KEY=VALUE,…",
+    help="Let jobs run on other numbers of GPUs, on the new side only: share=0.5,min=0.5,max=2 (docs/elastic.md).",
+    show_default=False,
+)  # fmt: skip
 SAVE_GPUS = typer.Option(
     False, "--save-gpus", help="Find the smallest cluster on which the mean job waits no longer than today."
 )
@@ -105,6 +110,7 @@ def whatif(
     ),
     new_queues: str = NEW_QUEUES,
     quotas: list[str] = QUOTAS,
+    new_elastic: str = NEW_ELASTIC,
     save_gpus: bool = SAVE_GPUS,
     buy: bool = BUY,
     top: int = typer.Option(10, metavar="N", min=1, help="Users and jobs that tables name."),
@@ -121,7 +127,7 @@ def whatif(
     links = read_settings("--set-new-network", new_network_settings)
     change = Change(
         policy or "", read_settings("--set", settings), new_topology, cluster_delta.strip(), new_network, links,
-        new_queues, tuple(quotas),
+        new_queues, tuple(quotas), new_elastic,
     )  # fmt: skip
     kind = _kind(change, save_gpus, buy)
     many = len(history.rows) > MANY_JOBS

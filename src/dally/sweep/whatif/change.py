@@ -18,6 +18,7 @@ from dally.metrics.summary import Row
 from dally.policies.registry import build
 from dally.report.time_text import brief
 from dally.runs.folder import prepare_folder
+from dally.runs.scenario import Scenario
 from dally.runs.world import AnyConfig, merge, setting_values
 from dally.sweep.policy_list import Chosen
 from dally.whole_file import write_whole
@@ -35,6 +36,7 @@ class Change:
     network_settings: dict[str, str] = field(default_factory=dict)
     queues: str = ""  # other queues, as `--queues` takes them
     quotas: tuple[str, ...] = ()  # those, or the present ones, with these changes: research.guarantee=+64
+    elastic: str = ""  # jobs that could run on other numbers of GPUs, as `--elastic` takes them
 
     def changes_network(self) -> bool:
         """Whether links would be others."""
@@ -55,6 +57,7 @@ class Change:
         result += [f"network {self.network}"] if self.network else []
         result += [f"{key}={value}" for key, value in self.network_settings.items()]
         result += [f"queues {Path(self.queues).name}"] if self.queues else []
+        result += [f"elastic {self.elastic}"] if self.elastic else []
         return [*result, *self.quotas]
 
 
@@ -85,6 +88,10 @@ def changed(change: Change, now: WhatIfSide[AnyConfig], folder: Path | None = No
     connect_topology(topology, config.network, config.network_settings, config.congestion)
     if change.changes_queues():
         config = replace(config, queues=_new_queues(change, config.queues, topology, folder))
+    if change.elastic:
+        if not isinstance(config, Scenario):
+            raise InputError(f"elastic {change.elastic}: jobs can be made elastic in a record alone")
+        config = replace(config, elastic=change.elastic)
     label = ", ".join([Chosen(config.policy, config.settings).label(), *change.labels()])
     return WhatIfSide(config, topology, label)
 

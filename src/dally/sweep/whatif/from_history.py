@@ -287,7 +287,9 @@ def known_network(topology: Topology, name: str | None) -> tuple[str, bool]:
 
 def no_difference(policy: str) -> InputError:
     """An InputError for a question with two equal sides."""
-    options = "--policy, --set, --new-topology, --cluster-delta, --new-network, --new-queues or --quota"
+    options = (
+        "--policy, --set, --new-topology, --cluster-delta, --new-network, --new-queues, --quota or --new-elastic"
+    )
     return InputError(f"nothing would be different from --current {policy}: give {options}")
 
 
