@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dally import Cluster, collective_time
-from dally.cluster.links import Links, connect
+from dally.cluster.links import Links, connect, override
+from dally.cluster.presets import find_preset
 from dally.cluster.topology import Machine, Topology, grid
 from dally.errors import InputError
 from dally.perf.collectives import COLLECTIVES, collective_cost
@@ -288,3 +289,17 @@ def test_congestion_zero_changes_nothing_and_half_doubles_the_transfer() -> None
     assert times[0] == times[1]
     assert times[2] == pytest.approx(2 * times[0])
     assert times[3] == times[0]  # the gang does not leave its rack
+
+
+def test_nccl_runs_rings_on_two_machines_where_trees_would_be_faster() -> None:
+    preset = find_preset("a100-nvswitch-8x200g")
+    algorithms: dict[str, list[str]] = {}
+    for chooses in ("fastest", "nccl"):
+        network = connect(grid(1, 4, 8), override(preset, {"chooses": chooses}))
+        for machines in (2, 4):
+            gang = placed(network, dict.fromkeys(range(machines), 8))
+            costs = [collective_cost(network, gang, "all-reduce", nbytes) for nbytes in (1e6, 1e9)]
+            algorithms.setdefault(chooses, []).extend(cost.algorithm for cost in costs)
+    assert algorithms == {"fastest": ["tree", "tree", "tree", "ring"], "nccl": ["tree", "ring", "tree", "ring"]}
+    with pytest.raises(InputError, match="chooses: 'best': must be one of fastest, nccl"):
+        override(preset, {"chooses": "best"})

@@ -26,6 +26,8 @@ SPRAY, HASH, WORST = "spray", "hash", "worst"
 ROUTINGS = (SPRAY, HASH, WORST)  # how flows find their way over parallel cables
 FAIR = "fair"
 LINK_SHARINGS = (FAIR, "adadual", "cassini", "crux")  # how jobs share links (perf/sharings.py)
+FASTEST, AS_NCCL = "fastest", "nccl"
+CHOICES = (FASTEST, AS_NCCL)  # which algorithm `auto` runs: the fastest, or the one that NCCL expects to be
 GIGA = 1e9
 
 
@@ -70,13 +72,14 @@ class Links(NamedTuple):
     planes: int = 0  # fabrics side by side, to each of which a NIC sends the same; 0: one
     torus: str = ""  # shapes of slices, that of a machine first, of a block last; `joined`: blocks join in a pod
     torus_gbps: float = 0.0  # of one link of it
+    chooses: str = FASTEST  # among the algorithms: the fastest, or as NCCL does, by what it expects of each
 
 
 class Network:
     """Every link of a topology in flat arrays, rates in bytes/s as a collective attains them."""
 
     __slots__ = (
-        "algorithms", "background", "bus", "capacity_gbps", "chunks", "fabric_latency_s", "fabric_rate",
+        "algorithms", "background", "bus", "capacity_gbps", "chooses", "chunks", "fabric_latency_s", "fabric_rate",
         "fabric_root_s", "first_link", "gpu_nic_rate", "gpu_rate", "hashing", "joined", "latency_s", "mesh", "name",
         "nvls_rate", "paths", "ranks", "rate", "root_s", "sharing", "sharing_penalty", "topology",
         "torus", "tree_efficiency",
@@ -86,6 +89,7 @@ class Network:
         self.topology: Topology = topology
         self.name: str = name
         self.algorithms: str = ""
+        self.chooses: str = FASTEST
         self.chunks: i64 = 0  # 0: tiers fully pipelined
         self.fabric_root_s: float = 0.0
         self.root_s: float = 0.0
@@ -145,6 +149,7 @@ def connect(topology: Topology, links: Links, congestion: float | Mapping[str, f
     shares = _congestion(topology, congestion)
     network = Network(topology, links.name)
     network.algorithms = "hierarchical" if links.ideal else links.algorithms
+    network.chooses = links.chooses
     network.chunks = 1 if links.ideal else 0
     network.fabric_root_s = 0.0 if links.ideal else links.fabric_root_s
     network.root_s = 0.0 if links.ideal else links.root_s
@@ -215,6 +220,7 @@ def at_share(network: Network, share: float) -> Network:
     """The same network with that share of the bandwidth of every link above the machines' fabrics."""
     result = Network(network.topology, network.name)
     result.algorithms = network.algorithms
+    result.chooses = network.chooses
     result.chunks = network.chunks
     result.fabric_root_s = network.fabric_root_s
     result.root_s = network.root_s
@@ -362,6 +368,8 @@ def check_links(links: Links) -> Links:
         raise InputError(f"network: ranks: {links.ranks!r}: must be one of {', '.join(RANK_ORDERS)}")
     if links.routing not in ROUTINGS:
         raise InputError(f"network: routing: {links.routing!r}: must be one of {', '.join(ROUTINGS)}")
+    if links.chooses not in CHOICES:
+        raise InputError(f"network: chooses: {links.chooses!r}: must be one of {', '.join(CHOICES)}")
     if links.sharing not in LINK_SHARINGS:
         raise InputError(f"network: sharing: {links.sharing!r}: must be one of {', '.join(LINK_SHARINGS)}")
     if links.fabric not in FABRICS:
