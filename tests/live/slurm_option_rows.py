@@ -87,6 +87,17 @@ ROWS = (
     OptionRow("--gres=gpu:1 --no-requeue", STARTS, A100, (1,)),
     OptionRow("--gres=gpu:1 --account=small", STARTS, A100, (1,)),
     OptionRow("--gres=gpu:1 --qos=few", STARTS, A100, (1,)),
+    OptionRow("--gres=gpu:2 -n2 --gpu-bind=single:1 --gres-flags=enforce-binding", STARTS, A100, (2,)),
+    OptionRow("--gres=gpu:1 --signal=B:USR1@60", STARTS, A100, (1,)),
+    OptionRow("--gres=gpu:1 -t 1 --deadline=now+60minutes", STARTS, A100, (1,)),
+    OptionRow("--gres=gpu:1 --time-min=5 -t 20", STARTS, A100, (1,)),
+    OptionRow("--gres=gpu:1 --nice=100", STARTS, A100, (1,)),
+    OptionRow("--gres=gpu:1 -N2 --spread-job --use-min-nodes", STARTS, A100, (1, 1)),
+    OptionRow("--gres=gpu:1 --mincpus=4 --hint=nomultithread", STARTS, A100, (1,)),
+    OptionRow("--gres=gpu:1 -B 1:1:1 --no-kill", STARTS, A100, (1,)),
+    OptionRow("-N2 --gpus-per-node=2 --ntasks-per-gpu=1", STARTS, A100, (2, 2)),
+    OptionRow("--gpus-per-task=2 -n3 -c2", STARTS, A100, (2, 2, 2)),
+    OptionRow("--gpus=4 --gres=gpu:2", STARTS, A100, (2, 2)),
     OptionRow("--gres=gpu:1 -L matlab:2", BLOCKED, "icen", (), ("--gres=gpu:1 -L matlab:1",)),
     OptionRow("--gres=gpu:2 --qos=limited", BLOCKED, "QOSMaxJobsPerUserLimit", (), ("--gres=gpu:1 --qos=limited",)),
     OptionRow("--gres=gpu:4 --qos=few", BLOCKED, "QOSMaxGRESPerUser", (), ("--gres=gpu:1 --qos=few",)),
@@ -114,7 +125,8 @@ ROWS = (
 )
 
 NO_ROOM = "enough free GPUs"  # it waits, and was not sent to Slurm in vain
-# Of what partitions set for their jobs; not compared when rolled back, as Slurm notes it at its jobs by and by.
+NO_MACHINE = "no machines have all that it needs"
+# Above all of what partitions set for their jobs; not compared when rolled back: Slurm notes it at jobs by and by.
 PARTITION_ROWS = (
     OptionRow("--gres=gpu:1 -p whole", STARTS, "n02", (4,), ("--gres=gpu:1 -w n01",)),
     OptionRow("--gpus=6 -p whole", STARTS, "n[01-02]", (4, 4)),
@@ -122,6 +134,12 @@ PARTITION_ROWS = (
     OptionRow("--gres=gpu:1 -p lean", STARTS, "n01", (1,), ("--gres=gpu:2 -p lean",)),
     OptionRow("--gres=gpu:2 -p lean", BLOCKED, NO_ROOM, (), ("--gres=gpu:2 -p lean",)),
     OptionRow("--gres=gpu:1 -p lean -c5", BLOCKED, NO_ROOM, (), ("--gres=gpu:2 -p lean",)),
+    # Slurm alone refuses these at once.
+    OptionRow("--gpus=4 -c20", BLOCKED, NO_MACHINE),
+    OptionRow("--gres=gpu:2 --mem-per-gpu=40000", BLOCKED, NO_MACHINE),
+    OptionRow("-N1 --gpus=8", BLOCKED, NO_MACHINE),
+    OptionRow("-N9 --gres=gpu:1", BLOCKED, NO_MACHINE),
+    OptionRow("--gres=gpu:1 -p gpu -w n07", BLOCKED, "must use n07, where it may not run"),
 )
 
 
