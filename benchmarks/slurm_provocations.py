@@ -126,6 +126,7 @@ class Provocations:
             with self.asleep():
                 self.scontrol("update", "PartitionName=gpu", "Nodes=n[01-05]")
                 self.start(job_id, SPARE)
+                self.lost.add(job_id)  # once its node has left the partition, it waits for that node
                 time.sleep(2.0)
             time.sleep(1.0)
             self.scontrol("update", "PartitionName=gpu", f"Nodes={MEMBERS}")

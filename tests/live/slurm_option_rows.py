@@ -89,7 +89,7 @@ ROWS = (
     OptionRow("--gres=gpu:1 --qos=few", STARTS, A100, (1,)),
     OptionRow("--gres=gpu:2 -n2 --gpu-bind=single:1 --gres-flags=enforce-binding", STARTS, A100, (2,)),
     OptionRow("--gres=gpu:1 --signal=B:USR1@60", STARTS, A100, (1,)),
-    OptionRow("--gres=gpu:1 -t 1 --deadline=now+60minutes", STARTS, A100, (1,)),
+    OptionRow("--gres=gpu:1 -t 1 --deadline=2035-01-01", STARTS, A100, (1,)),
     OptionRow("--gres=gpu:1 --time-min=5 -t 20", STARTS, A100, (1,)),
     OptionRow("--gres=gpu:1 --nice=100", STARTS, A100, (1,)),
     OptionRow("--gres=gpu:1 -N2 --spread-job --use-min-nodes", STARTS, A100, (1, 1)),

@@ -310,3 +310,33 @@ def test_a_job_left_paused_is_requeued_until_that_succeeds() -> None:
         assert backend.complete() == ["preempt of job 1: Job violates a rule"]
     assert (backend.complete(), tools.state) == ([], "PENDING")
     backend.close()
+
+
+@pytest.mark.usefixtures("fast_attempts")
+def test_a_job_that_ends_by_our_sigterm_as_it_is_requeued_runs_again() -> None:
+    """Slurm requeues only what has not ended, unless told otherwise: such a job would have ended for good."""
+    tools = PausingTools()
+    answers = tools.run
+
+    def run(*parts: str, **options: Any) -> str:
+        if parts[1:3] == ("requeuehold", "Incomplete"):
+            tools.state = "COMPLETED"
+            raise BackendError("Job has already finished")
+        return answers(*parts, **options)
+
+    tools.run = run  # type: ignore[method-assign]
+    preempter = Preempter(tools, lambda: None, lambda job_id: None)  # type: ignore[arg-type]
+    preempter.add(["1"])
+    assert preempter.wait_idle(30.0)
+    assert (tools.state, preempter.take_failures()) == ("PENDING", [])
+    preempter.close()
+
+
+def test_signals_are_given_longer_where_slurm_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments, slept = iter((0.0, 0.0, 0.1, 0.5, 1.0, 9.0)), list[float]()
+    monkeypatch.setattr("dally.live.backends.slurm.preempter.time.monotonic", lambda: next(moments))
+    monkeypatch.setattr("dally.live.backends.slurm.preempter.time.sleep", slept.append)
+    preempter = Preempter(PausingTools(), lambda: None, lambda job_id: None)  # type: ignore[arg-type]
+    for _ in range(3):
+        preempter._signal("STOP", ["1"], 1.0)
+    assert slept == [1.0, 2.0, 5.0]

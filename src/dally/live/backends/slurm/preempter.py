@@ -22,6 +22,8 @@ from dally.live.backends.slurm.tools import DID_NOT_ANSWER, NO_ANSWER, Tools
 
 PAUSED_WITHIN_S: Final = 1.0  # SIGSTOP reaches a job, and an earlier end reaches slurmctld
 TERMINATED_WITHIN_S: Final = 0.4  # SIGTERM reaches a paused job
+TIMES_AS_LONG: Final = 5.0  # both take longer where the call itself does: so much longer than that,
+LONGEST_S: Final = 5.0  # and at most so long
 AGAIN_AFTER_S: Final = 2.0  # with jobs that were paused and could not be requeued
 REFUSED_S: Final = 15.0  # so long a failure answers for the next order, and the job is left in peace
 ATTEMPTS: Final = 5  # answered by Slurm, before such a job goes on
@@ -29,6 +31,7 @@ CLOSED_WITHIN_S: Final = 30.0
 ID_WIDTH: Final = 30  # of squeue's column
 FAILED, ALL_FAILED = "preempt of job ", "preempt of jobs "  # how lines about failures begin
 REQUEUE: Final = ("scontrol", "requeuehold", "Incomplete")  # not what completes in this very moment
+ENDED_REQUEUE: Final = ("scontrol", "requeuehold")
 RUNS: Final = frozenset(("RUNNING", "SUSPENDED", PAUSED))
 # A script that is told to stop ends in one of these. Another end is its user's, or Slurm's own: it counts.
 ENDED_BY_US: Final = frozenset(("COMPLETED", "FAILED"))
@@ -154,12 +157,18 @@ class Preempter(OrderWorker[list[str]]):
         live = [job_id for job_id, state in states.items() if state in RUNS]
         ended = [job_id for job_id, state in states.items() if state in ENDED_BY_US]
         failed = self._all_or_each(REQUEUE, live)
-        return failed + self._all_or_each(("scontrol", "requeuehold"), ended)
+        if failed and not any(map(is_outage, failed)):  # some may have ended since, by that SIGTERM
+            late = [job_id for job_id, state in self.states(live).items() if state in ENDED_BY_US]
+            failed = [line for line in failed if not line.startswith(tuple(f"{FAILED}{one}: " for one in late))]
+            ended += late
+        return failed + self._all_or_each(ENDED_REQUEUE, ended)
 
     def _signal(self, name: str, jobs: Sequence[str], within_s: float) -> dict[str, str]:
-        """The jobs' states when the signal has had its effect."""
+        """The jobs' states when the signal has had its effect: later where Slurm is busy, as its answer shows."""
+        began_s = time.monotonic()
         self._all_or_each(("scancel", f"--signal={name}", "--full"), jobs)  # one that has ended cannot have it
-        time.sleep(within_s)
+        took_s = time.monotonic() - began_s
+        time.sleep(max(within_s, min(LONGEST_S, TIMES_AS_LONG * took_s)))
         return self.states(jobs)
 
     def states(self, jobs: Sequence[str]) -> dict[str, str]:
