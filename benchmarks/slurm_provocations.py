@@ -27,7 +27,7 @@ GONE_AFTER_S: Final = 75.0  # slurmctld forgets jobs that have ended once a minu
 ROWS: Final[dict[str, tuple[str, ...]]] = {
     "cancel": ("cancelled",),
     "submit_odd_jobs": ("new-unschedulable", "new-without-gpus"),
-    "outgrow": ("became-unschedulable",),
+    "outgrow": ("became-unschedulable", "stays-unschedulable"),
     "resize": ("resized",),
     "run_behind_its_back": ("started", "ended-stopping", "new-ended"),
     "move_behind_its_back": ("moved",),

@@ -127,6 +127,8 @@ EXAMPLES = [
     Example("requeued-held", "running", base.BLOCKED, events=("evict", "hold")),
     Example("held", "waiting", base.BLOCKED, events=("hold",)),
     Example("held", "waiting", base.HELD, order(STOP), events=("hold",)),
+    Example("stays-unschedulable", "held", base.QUEUED, more={"gpus": 8, "group": 16},
+            problem="job 1 asks for 16 GPUs in one machine, and none has as many"),
     Example("released", "held", base.QUEUED, events=("release",)),
     Example("waits", "waiting", base.QUEUED, order(STOP)),
     Example("waits", "waiting", base.QUEUED, order(KEEP, retry_s=NOW + 9.0)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -153,3 +154,23 @@ def test_a_gpu_that_failed(tmp_path: Path) -> None:
     assert (held[first], sum(held.values())) == (5, 13)
     assert [bench.states()[job] for job in jobs].count(base.QUEUED) == 1
     assert not [row for row in bench.store.rows(select(EVENTS)) if row["kind"] == "start_failed"]
+
+
+def test_a_job_that_nothing_can_take_any_more_is_said_once(tmp_path: Path) -> None:
+    """It was released and held again in every cycle, with two lines in the log each."""
+    bench = Bench(tmp_path, FakeBackend(1, 2, 8), "fifo")
+    bench.submit(16, 500.0)
+    waits = bench.submit(8, 50.0)
+    bench.go_on(10.0)
+    job = bench.backend.jobs[waits]
+    bench.backend.jobs[waits] = replace(job, spec=replace(job.spec, include="n99"))
+    bench.go_on(10.0)
+    bench.backend.hold(waits)
+    bench.go_on(10.0)
+    bench.backend.release(waits)
+    before = bench.store.rows(select(EVENTS))
+    bench.go_on(30.0)
+    assert bench.store.rows(select(EVENTS)) == before
+    bench.backend.jobs[waits] = job
+    bench.go_on(600.0)
+    assert bench.states()[waits] == base.FINISHED

@@ -131,6 +131,8 @@ JOBS: Final = (
         meaning="It lost its GPUs, and is on hold or blocked."),
     Row("held", "*", "held|blocked", "waiting", events=("hold",), order=DROP,
         meaning="Its user, a date, a dependency or the cluster's rules keep it: it holds up no other job."),
+    Row("stays-unschedulable", "*", "queued", "held", "is_unschedulable", order=DROP,
+        meaning="It could wait for a machine again, and there is none that could ever take it."),
     Row("released", "*", "queued", "held", events=("release",), order=DROP, meaning="It may start again."),
     Row("waits", "*", "queued|held|blocked", "waiting|held", order=DROP, meaning="It waits, as decided."),
     # It is on its way.
