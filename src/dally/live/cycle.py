@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from dally.cluster.topology import Topology
@@ -97,7 +97,7 @@ class Scheduler:
         self._entries: list[dict[str, Any]] = []  # of the log, by people, since then
         self._left_out = recovery.restore(store, self.state, self.roster, self.overrides, clock.now())
         self.state.log = EventLog()  # that they were taken up again is nobody's news
-        self._stored = {order.job_id: asdict(order) for order in store.pending_orders()}
+        self._stored = {order.job_id: order.plain() for order in store.pending_orders()}
         self._due: list[PendingOrder] = []  # to be sent in this cycle
         self._failures: dict[str, JobFailure] = {}  # of this cycle
         self._learnt_s = clock.now()
@@ -223,7 +223,7 @@ class Scheduler:
 
     def _write_orders(self, connection: Connection, ended: Container[str] = ()) -> None:
         """As far as they have changed."""
-        orders = {job_id: asdict(order) for job_id, order in self.roster.orders.items() if job_id not in ended}
+        orders = {job_id: order.plain() for job_id, order in self.roster.orders.items() if job_id not in ended}
         changed = [row for job_id, row in orders.items() if row != self._stored.get(job_id)]
         self.store.write_orders(connection, changed, self._stored.keys() - orders.keys())
         self._stored = orders

@@ -74,6 +74,7 @@ class ProgressReader:
         self._look: threading.Thread | None = None
         self._reports: dict[str, LineProgress] = {}  # the latest
         self._sources: dict[str, ProgressSource] = {}  # of jobs that have not ended
+        self._known: tuple[ProgressSource, ...] | None = None  # the latest, as the backend gave them
         self._ended: dict[str, ProgressSource] = {}  # of the latest that have
         self._stated: dict[str, str] = {}  # the latest statement that a backend passes on
         self._statements_due_s = clock()
@@ -89,15 +90,17 @@ class ProgressReader:
         self._take_over(*self._read_beside)
         self._read_beside = [{}, {}]
         sources = backend.progress_sources()
-        self._sources.update({source.job_id: source for source in sources})
-        for reader in (self._reader, self._report_reader):
-            reader.keep([source.job_id for source in sources])
-            reader.most_per_s = backend.logs_per_s
-        for source in sources:
-            self._follow(source)
+        if sources is not self._known:  # a backend gives the same tuple while nothing has changed
+            self._sources.update({source.job_id: source for source in sources})
+            for reader in (self._reader, self._report_reader):
+                reader.keep([source.job_id for source in sources])
+                reader.most_per_s = backend.logs_per_s
+            for source in sources:
+                self._follow(source)
+            self._known = sources
         if backend.answers_at_once:
             self._take_over(self._reader.look(), self._report_reader.look())
-        else:
+        elif self._reader.follows_any or self._report_reader.follows_any:
             self._look = threading.Thread(target=self._look_beside, name="dally-logs", daemon=True)
             self._look.start()
         if self._clock() >= self._statements_due_s:
@@ -105,11 +108,10 @@ class ProgressReader:
             self._read_statements(sources)
 
     def _follow(self, source: ProgressSource) -> None:
-        parse = self._parser(source)
         if source.log and source.tail is None:
-            self._reader.follow(source.job_id, source.log, source.owner, parse)
+            self._reader.follow(source.job_id, source.log, source.owner, self._parser(source))
         elif source.log and source.tail is not None:
-            self._reader.follow_tail(source.job_id, source.log, partial(source.tail, parse))
+            self._reader.follow_tail(source.job_id, source.log, partial(source.tail, self._parser(source)))
         if source.report:
             make = partial(ReportTail, source.report, source.owner)
             self._report_reader.follow_tail(source.job_id, source.report, make)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from dally.live.backends.base import PreemptionNotice, Publication, StartNotice, WaitingNotice
 from dally.live.status import NOT_OFFERED, ClusterStatus
+
+WAITS: Final = frozenset(("waiting", *NOT_OFFERED))
 
 
 def publication_of(
@@ -19,12 +21,12 @@ def publication_of(
             changes.append(StartNotice(row["job_id"], row["tier"] or "", row["placement"] or {}))
         elif row["kind"] in ("preempt", "migrate", "resize"):
             changes.append(PreemptionNotice(row["job_id"], _winner(status, rows, row["job_id"])))
-    waiting = tuple(
+    waiting = [
         WaitingNotice(line.job_id, line.state, line.reason, line.why, line.next_s)
         for line in status.jobs
-        if line.managed and line.state in ("waiting", *NOT_OFFERED)
-    )
-    return Publication(frozenset(status.by_id), waiting, tuple(changes), expected_start)
+        if line.managed and line.state in WAITS
+    ]
+    return Publication(status.by_id.keys(), tuple(waiting), tuple(changes), expected_start)
 
 
 def _winner(status: ClusterStatus, rows: Sequence[dict[str, Any]], victim: str) -> str:

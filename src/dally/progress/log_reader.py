@@ -44,6 +44,11 @@ class LogReader:
         self._allowed = 0.0  # looks
         self._since_s = clock()
 
+    @property
+    def follows_any(self) -> bool:
+        """Whether there is a log to look at."""
+        return bool(self._tails)
+
     def follow(self, key: str, path: str, owner: int | None = None, parse: Parser = parse_line) -> None:
         """Read that file from now on, unless it is read under that key already."""
         self.follow_tail(key, path, lambda: LogTail(path, owner, parse))

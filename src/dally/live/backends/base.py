@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -338,9 +338,8 @@ class HasProgress(Protocol):
         """The files of all running jobs."""
 
 
-@dataclass(frozen=True)
-class WaitingNotice:
-    """Why a job waits."""
+class WaitingNotice(NamedTuple):
+    """Why a job waits. A tuple, as every cycle makes one of every job."""
 
     job_id: str
     state: str  # waiting, held, blocked or unschedulable
@@ -370,7 +369,7 @@ class StartNotice:
 class Publication:
     """What users of the cluster's own tools are to see after a cycle."""
 
-    jobs: frozenset[str]  # all that have not ended
+    jobs: Set[str]  # all that have not ended
     waiting: tuple[WaitingNotice, ...]
     changes: tuple[StartNotice | PreemptionNotice, ...]  # of this cycle, in order
     expected_start: Callable[[str], str]  # of a job that waits, in words; empty: not known

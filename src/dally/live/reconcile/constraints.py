@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from dally.cluster.feasibility.signatures import ReservedTime, Signatures
 from dally.cluster.feasibility.statement import is_constrained
@@ -13,8 +13,11 @@ from dally.engine.state import State
 from dally.job_spec import JobSpec
 from dally.live.backends.base import Observed, ObservedJob, ObservedMachine, ObservedReservation
 from dally.live.reconcile.roster import Roster
-from dally.model import RUNNING
+from dally.model import RUNNING, Job
 from dally.policies import events
+
+
+KEEP_PER_JOB: Final = 3  # what is known of jobs that ended is forgotten once there is more of it than that
 
 
 class KnownReason(NamedTuple):
@@ -39,28 +42,34 @@ class LiveConstraints:
         self._roster = roster
         self._moment_s = moment_s
         self._machines: dict[str, ObservedMachine] = {}  # as of the latest snapshot
-        self._reasons: dict[str, KnownReason] = {}  # why jobs fit nowhere, as of this cycle
-        self._reasons_before: dict[str, KnownReason] = {}  # and the one before
+        self._all_machines: tuple[ObservedMachine, ...] = ()  # the same as it had them
+        self._jobs: dict[str, tuple[ObservedJob, Job]] = {}  # that were looked at while they did not run
+        self._reasons: dict[str, KnownReason] = {}  # why jobs fit nowhere
 
     def update(self, observed: Observed, now: float) -> None:
         """Before the books are compared with the cluster."""
         if self._state.cluster.feasibility is None and not is_anything_constrained(observed):
             return
+        if self._state.cluster.feasibility is None:
+            self._forget_reasons()
         signatures = constrain(self._state)
         signatures.now = now
-        self._reasons_before, self._reasons = self._reasons, {}
         changed = self._update_machines(observed, signatures)
         signatures.free_licences = dict(observed.licences)
         windows = [self._window(one) for one in observed.reservations]
         if windows != signatures.windows:
             signatures.set_windows(windows)
-            self._reasons_before.clear()
+            self._forget_reasons()
             changed = True
         changed = self._update_jobs(observed) or changed
         signatures.version += 1
         if changed:
             sign_again(self._state)
             self._state.notify(events.CAPACITY_CHANGED, now)
+
+    def _forget_reasons(self) -> None:
+        self._reasons.clear()
+        self._roster.permits_version += 1
 
     def _window(self, one: ObservedReservation) -> ReservedTime:
         numbers = self._roster.machines
@@ -71,11 +80,15 @@ class LiveConstraints:
 
     def _update_machines(self, observed: Observed, signatures: Signatures) -> bool:
         """Capacities, features, and what others take; whether anything is new to jobs that wait."""
+        if observed.machines is self._all_machines:
+            return False
+        self._all_machines = observed.machines
         topology = self._roster.topology
         changed = refeatured = False
         for machine in observed.machines:
+            known = self._machines.get(machine.name)
             number = self._roster.machines.get(machine.name)
-            if number is None or machine == self._machines.get(machine.name):
+            if machine is known or number is None or machine == known:
                 continue
             self._machines[machine.name] = machine
             before = topology.capacities[number]
@@ -83,7 +96,7 @@ class LiveConstraints:
             topology.capacities[number] = after
             refeatured = refeatured or before.features != after.features
             if before != after:
-                self._reasons_before.clear()
+                self._forget_reasons()
             for name in machine.resources_taken:  # though no job may have asked for it yet
                 signatures.resource_number(name)
             taken = {"cpus": machine.cpus_taken, "memory_mb": machine.memory_mb_taken, **machine.resources_taken}
@@ -96,22 +109,33 @@ class LiveConstraints:
     def _update_jobs(self, observed: Observed) -> bool:
         """Jobs that wait and ask for something else now; whether there are any."""
         changed = False
+        if len(self._jobs) + len(self._reasons) > KEEP_PER_JOB * (len(observed.jobs) + 100):
+            self._forget_ended(observed)
         for one in observed.jobs:
             job = self._roster.jobs.get(one.job_id)
             if job is None or job.status == RUNNING:
                 continue
+            seen = self._jobs.get(one.job_id)
+            if seen is not None and seen[0] is one and seen[1] is job:
+                continue
+            self._jobs[one.job_id] = one, job
             spec, allowed = self._roster.constraints_of(one)
             if job.allowed != allowed or job.spec != spec:
                 job.allowed, job.spec = allowed, spec
                 changed = True
         return changed
 
+    def _forget_ended(self, observed: Observed) -> None:
+        here = {one.job_id for one in observed.jobs}
+        self._jobs = {job_id: seen for job_id, seen in self._jobs.items() if job_id in here}
+        self._reasons = {job_id: known for job_id, known in self._reasons.items() if job_id in here}
+
     def why_unschedulable(self, observed: ObservedJob) -> str:
         """Why no machines could ever hold the job; empty: some could, or it has GPUs."""
         if self._state.cluster.feasibility is None or observed.placement or not observed.managed:
             return ""
         job_id = observed.job_id
-        known = self._reasons.get(job_id) or self._reasons_before.get(job_id)
+        known = self._reasons.get(job_id)
         if known is None or not known.is_of(observed):
             job = self._roster.job_of(observed)
             self._state.cluster.feasibility.signatures.sign(job)

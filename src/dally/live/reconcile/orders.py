@@ -97,6 +97,8 @@ class Orders(Executor):
 
 def requests_due(roster: Roster, now: float, speed: float) -> list[PendingOrder]:
     """What is to be sent now, noted as such; no answer is known yet."""
+    if not roster.orders:
+        return []
     observed = {job.job_id: job for job in roster.snapshot.jobs}
     free = _free_gpus(roster.snapshot, roster)
     again_s = SEND_AGAIN_S * speed
@@ -151,11 +153,11 @@ def _free_gpus(observed: Observed, roster: Roster) -> dict[str, int]:
     """GPUs by machine that no job holds and that no job was promised."""
     free = {machine.name: machine.gpus if machine.state == base.UP else 0 for machine in observed.machines}
     for job in observed.jobs:
-        if job.state in base.ENDED:
+        held, state = job.placement, job.state
+        if (not held and state != base.STARTING) or state in base.ENDED:
             continue
-        held = job.placement
         order = roster.orders.get(job.job_id)
-        if job.state == base.STARTING and not held and order is not None and order.desired == RUN:
+        if state == base.STARTING and not held and order is not None and order.desired == RUN:
             held = order.placement or {}
         for name, gpus in held.items():
             free[name] = free.get(name, 0) - gpus

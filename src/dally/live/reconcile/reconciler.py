@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -186,10 +186,13 @@ class Reconciler:
         self._retry_blocked()
         self._adopt()
 
-    def apply_holds(self, held: Container[str]) -> None:
+    def apply_holds(self, held: Collection[str]) -> None:
         """After the policy's pass: jobs that run and are on hold are to stop."""
+        stops = {order.job_id for order in self._roster.orders.values() if order.desired == transitions.STOP}
+        if not (held or stops):
+            return
         for job in self._roster:
-            if job.job_id in held or self._roster.desired(job.job_id) == transitions.STOP:
+            if job.job_id in held or job.job_id in stops:
                 case = self._case(job)
                 case.held = held
                 self._apply(case, HOLDS)
@@ -223,6 +226,8 @@ class Reconciler:
         """One job that the backend reports."""
         roster = self._roster
         job = roster.jobs.get(observed.job_id)
+        if job is not None and roster.is_settled(job, observed):
+            return
         case = self._case(job, observed)
         row = case.row(ADMISSION)
         assert row is not None
@@ -244,12 +249,15 @@ class Reconciler:
         if job is not None:
             roster.observed[job.job_id] = observed
             changed = row.problem or row.events
-            self._apply(self._case(job, observed) if changed else case, JOBS)
+            acted = self._apply(self._case(job, observed) if changed else case, JOBS)
+            if not (changed or acted or job.job_id in roster.orders):
+                roster.settle(job, observed)
 
-    def _apply(self, case: JobCase, rows: transitions.Index) -> None:
+    def _apply(self, case: JobCase, rows: transitions.Index) -> bool:
+        """Do as the table says; whether that was anything."""
         row = case.row(rows)
         if row is None:
-            return
+            return False
         if row.problem or row.events:
             job, observed, order = case.known, case.observed, case.order
             answer = (order.answer if order is not None else None) or ""
@@ -262,6 +270,7 @@ class Reconciler:
                 self._emit(name, case, answer or why)
         if row.order:
             self._settle(row.order, case)
+        return bool(row.problem or row.events)
 
     def _emit(self, name: str, case: JobCase, why: str) -> None:
         job, kind = case.known, KIND_NAMES.index(name)

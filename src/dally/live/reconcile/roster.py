@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import replace
+from typing import NamedTuple
 
 from dally.cluster.feasibility.statement import without_constraints
 from dally.cluster.topology import Topology
 from dally.job_spec import JobSpec
 from dally.live.backends import base
-from dally.live.backends.base import Observed, ObservedJob, Placement
+from dally.live.backends.base import Observed, ObservedJob, ObservedMachine, Placement
 from dally.live.facts import allocation_of, job_of
 from dally.live.reconcile.pending import BLOCKED, RUN, STOP, PendingOrder
 from dally.model import RUNNING, Allocation, Job
+
+
+class Settled(NamedTuple):
+    """A job as it was when the table had nothing to do about it."""
+
+    observed: ObservedJob
+    job: Job
+    status: int
+    gpus: int
+    allocation: Allocation | None
+    permits_version: int
 
 
 class Roster:
@@ -32,10 +44,13 @@ class Roster:
         ] = {}  # jobs of the engine of which that is so since machines have gone, and why
         self.snapshot = Observed((), ())
         self.fits_nowhere: Callable[[ObservedJob], str] = lambda observed: ""  # why no machines could hold a job
+        self.permits_version = 0  # counts changes after which `fits_nowhere` may say something else
         self.next_number = 0
         self.usual_model = usual_model
         self._moment_s = moment_s
         self._by_number: dict[int, Job] = {}
+        self._closed: tuple[tuple[ObservedMachine, ...], Set[str]] = (), frozenset()
+        self._settled: dict[str, Settled] = {}  # jobs of which the table had nothing to do
         self._allowed: dict[frozenset[str], frozenset[int]] = {}  # sets of machines by their names
 
     def __iter__(self) -> Iterator[Job]:
@@ -74,9 +89,29 @@ class Roster:
 
     def dismiss(self, job: Job) -> None:
         """The job has ended."""
-        for jobs in (self.jobs, self.observed, self.orders):
+        for jobs in (self.jobs, self.observed, self.orders, self._settled):
             jobs.pop(job.job_id, None)
         self._by_number.pop(int(job.index), None)
+
+    def settle(self, job: Job, observed: ObservedJob) -> None:
+        """The table has nothing to do about the job as it is, and as it is reported."""
+        self._settled[job.job_id] = Settled(
+            observed, job, int(job.status), int(job.gpus), job.allocation, self.permits_version
+        )
+
+    def is_settled(self, job: Job, observed: ObservedJob) -> bool:
+        """Whether that is still so: nothing is pending, and all that guards look at is the same."""
+        settled = self._settled.get(job.job_id)
+        return (
+            settled is not None
+            and settled.observed is observed
+            and settled.job is job
+            and settled.status == job.status
+            and settled.gpus == job.gpus
+            and settled.allocation is job.allocation
+            and settled.permits_version == self.permits_version
+            and job.job_id not in self.orders
+        )
 
     def numbered(self, number: int) -> Job | None:
         """The job of that number, unless it has ended."""
@@ -105,9 +140,13 @@ class Roster:
             return observed.reason
         return order.reason if order is not None and order.desired == BLOCKED else None
 
-    def closed(self) -> set[str]:
+    def closed(self) -> Set[str]:
         """Machines that take no new jobs."""
-        return {machine.name for machine in self.snapshot.machines if machine.state != base.UP}
+        of, closed = self._closed
+        if of is not self.snapshot.machines:
+            closed = {machine.name for machine in self.snapshot.machines if machine.state != base.UP}
+            self._closed = self.snapshot.machines, closed
+        return closed
 
     def allocation(self, placement: Placement) -> Allocation | None:
         """Where that is on the cluster's tree; None if it has no such machine."""

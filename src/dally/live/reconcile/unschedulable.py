@@ -34,20 +34,21 @@ def why_unschedulable(roster: Roster, observed: ObservedJob) -> str:
 
 def note_non_preemptible(state: State, roster: Roster, now: float) -> None:
     """Find out which jobs cannot be stopped as things are, and have the policy know."""
-    closed = roster.closed()
+    closed, before = roster.closed(), roster.non_preemptible
     reasons: dict[str, str] = {}
-    for job in roster:
-        job_id = job.job_id
+    for job_id, job in roster.jobs.items():
         observed, order = roster.observed[job_id], roster.orders.get(job_id)
         why = ""
         if not (observed.managed and observed.preemptible):
             why = NOT_OURS
         elif order is not None and order.desired in (KEEP, STOP) and now < order.retry_s:
             why = REFUSED_STOP
-        elif observed.placement and closed.issuperset(observed.placement):
+        elif closed and observed.placement and closed.issuperset(observed.placement):
             why = NO_GAIN
         if why:
             reasons[job_id] = why
+        elif job.allocation is None and not job.non_preemptible and job_id not in before:
+            continue  # it waits, as most do, and nothing was ever noted of it
         state.set_non_preemptible(job, bool(why), now)
     roster.non_preemptible = reasons
 
@@ -72,14 +73,13 @@ class UnschedulableGpus:
         """GPUs by machine that the tree has and the backend no longer gives out."""
         roster = self._roster
         machines = [machine for machine in roster.snapshot.machines if machine.name in roster.machines]
-        missing = {
-            number: int(roster.topology.gpus[0][number]) - machine.gpus
-            for machine in machines
-            for number in [roster.machines[machine.name]]
-        }
-        return {
-            number: gpus for number, gpus in missing.items() if gpus > 0 and not self._state.cluster.down[number]
-        }
+        result: dict[int, int] = {}
+        for machine in machines:
+            number = roster.machines[machine.name]
+            missing = int(roster.topology.gpus[0][number]) - machine.gpus
+            if missing > 0 and not self._state.cluster.down[number]:
+                result[number] = missing
+        return result
 
     def put_back(self) -> None:
         """As if everything were to be had."""

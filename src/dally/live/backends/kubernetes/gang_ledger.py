@@ -9,13 +9,13 @@ from typing import Final
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ObservedJob
+from dally.live.backends.kubernetes.gang_index import GangIndex, OrderedJobs
 from dally.live.backends.kubernetes.neighbours import Neighbours
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.owners import Owners
 from dally.live.backends.kubernetes.pod_gang import PodGang, gang_of, job_of_gang
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
-from dally.live.backends.kubernetes.pod_rules import NO_RULES
 from dally.live.backends.kubernetes.tenancy import Tenancy
 from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 
@@ -56,7 +56,8 @@ class GangLedger:
         self._gangs: dict[GangKey, PodGang] = {}
         self._jobs: dict[GangKey, ObservedJob] = {}
         self._keys: dict[str, GangKey] = {}  # by job id
-        self._in_order: list[ObservedJob] = []  # of `_jobs`, as of the latest look
+        self._index = GangIndex(ours)
+        self._ordered = OrderedJobs()
         self._requested_s = 0.0
         self._incomplete_s: dict[GangKey, float] = {}  # since when gangs wait for pods, or that was last read
         self._ended_s: dict[GangKey, float] = {}  # since when they are told as ended
@@ -84,7 +85,7 @@ class GangLedger:
                 self._forget(key)
                 self._owners.forget(key)
             elif job is not None:
-                self._jobs[key] = job
+                self._jobs[key] = self._ordered.put(job)
                 self._keys[key.job_id] = key
         self._forget_ended()
 
@@ -99,13 +100,12 @@ class GangLedger:
     def _is_over(self, key: GangKey) -> bool:
         """Whether a gang without pods is told as ended: if it was, or if its controller says so."""
         job, controller = self._jobs.get(key), self._owners.get(key)
-        if (
-            self._gangs.pop(key, None) is not None
-            and job is not None
-            and controller is not None
-            and controller.over
-        ):
-            job = self._jobs[key] = replace(job, state=controller.over, placement={}, reason="")
+        was_here = self._gangs.pop(key, None) is not None
+        self._index.drop(key)
+        if was_here and job is not None and controller is not None and controller.over:
+            job = self._jobs[key] = self._ordered.put(
+                replace(job, state=controller.over, placement={}, reason="")
+            )
         return job is not None and job.managed and job.state in base.ENDED
 
     def _crowded(self) -> set[GangKey]:
@@ -115,13 +115,11 @@ class GangLedger:
             return set()
         moved, self._pods.apart_moved = self._pods.apart_moved, []
         terms = {term for pod in moved for term in pod.rules.apart}
-        return {
-            key
-            for key, gang in self._gangs.items()
-            for first in gang.waiting[:1]
-            if first.rules != NO_RULES
-            or any(term.matches(pod.namespace, pod.labels) for term in terms for pod in gang.waiting)
-        }
+        result = set(self._index.with_rules)
+        for key, gang in self._gangs.items() if terms else ():
+            if any(term.matches(pod.namespace, pod.labels) for term in terms for pod in gang.waiting):
+                result.add(key)
+        return result
 
     def _avoided_for_long(self) -> set[GangKey]:
         """Gangs that may get any node again."""
@@ -133,7 +131,7 @@ class GangLedger:
 
     def _unbound(self) -> set[GangKey]:
         """Gangs that wait and whose claims may be bound by now."""
-        return {key for key, gang in self._gangs.items() if self._claims.is_due(gang.waiting)}
+        return {key for key, gang in self._index.with_claims.items() if self._claims.is_due(gang.waiting)}
 
     def _unclear(self) -> set[GangKey]:
         """Gangs without a pod that lives, of which too few have come to a good end: their controllers know more.
@@ -144,9 +142,7 @@ class GangLedger:
         if time.monotonic() - self._requested_s < READ_EVERY_S:
             return set()
         self._requested_s = time.monotonic()
-        result = {
-            key for key, gang in self._gangs.items() if not gang.pods() and self._jobs[key].state == base.HELD
-        }
+        result = {key for key in self._index.without_pods if self._jobs[key].state == base.HELD}
         result |= self._incomplete()
         for key in result:
             self._owners.read_again(key)
@@ -155,7 +151,7 @@ class GangLedger:
     def _incomplete(self) -> set[GangKey]:
         """Some of the gangs that wait for pods, those first that were not read for longest."""
         now = time.monotonic()
-        keys = [key for key, gang in self._gangs.items() if gang.controller and 0 < len(gang.waiting) < gang.due]
+        keys = list(self._index.incomplete)
         self._incomplete_s = {key: self._incomplete_s.get(key, now) for key in keys}
         due = [key for key in keys if now - self._incomplete_s[key] > INCOMPLETE_AGAIN_S]
         result = set(sorted(due, key=self._incomplete_s.__getitem__)[:MOST_INCOMPLETE])
@@ -167,16 +163,18 @@ class GangLedger:
             self._claims.forget(self._gangs[key].waiting)
         for shelf in (self._gangs, self._jobs, self._ended_s):
             shelf.pop(key, None)
+        self._index.drop(key)
+        self._ordered.drop(key.job_id)
         self._keys.pop(key.job_id, None)
         self._neighbours.forget(key)
 
     def _forget_ended(self) -> None:
         """Pods of gangs that ended may lie there for days: they are told of for a minute."""
         now = time.monotonic()
-        for key, job in list(self._jobs.items()):
-            if job.state not in base.ENDED:
-                self._ended_s.pop(key, None)
-            elif now - self._ended_s.setdefault(key, now) > KEEP_ENDED_S:
+        ended = [self._keys[job_id] for job_id in self._ordered.ended]
+        self._ended_s = {key: self._ended_s.get(key, now) for key in ended}
+        for key in ended:
+            if now - self._ended_s[key] > KEEP_ENDED_S:
                 self._forget(key)
 
     def _renewed(self, key: GangKey, pods: list[PodRecord]) -> ObservedJob | None:
@@ -200,6 +198,7 @@ class GangLedger:
             self._owners.read_again(key)  # it may have been told to make more, or be complete
             self._pods.touch(key)
         self._gangs[key] = gang
+        self._index.put(gang)
         return self.job(gang)
 
     def _gang_of(self, key: GangKey, pods: list[PodRecord]) -> PodGang:
@@ -207,16 +206,13 @@ class GangLedger:
 
     # What others ask.
 
-    def jobs(self) -> list[ObservedJob]:
-        """In the order they came; of one second, those of shorter names first, as job-2 before job-10."""
-        if {id(job) for job in self._in_order} != {id(job) for job in self._jobs.values()}:
-            jobs = self._jobs.values()
-            self._in_order = sorted(jobs, key=lambda job: (job.submit_s, len(job.job_id), job.job_id))
-        return self._in_order
+    def jobs(self) -> tuple[ObservedJob, ...]:
+        """In the order they came; the same tuple, and the same jobs in it, as far as nothing has changed."""
+        return self._ordered.all()
 
-    def ours(self) -> list[PodGang]:
-        """Those that we look after."""
-        return [gang for gang in self._gangs.values() if self._ours((gang.pods() or gang.ended)[0])]
+    def ours(self) -> tuple[PodGang, ...]:
+        """Those that we look after; the same tuple until a gang changes."""
+        return self._index.ours()
 
     def find(self, job_id: str) -> PodGang:
         """A gang of ours as its pods are this very moment."""

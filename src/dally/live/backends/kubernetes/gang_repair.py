@@ -60,6 +60,7 @@ class GangRepair:
         self._pinned_since_s: dict[GangKey, float] = {}
         self._going_since_s: dict[str, float] = {}
         self._reported: set[str] = set()  # pods that were reported as stuck
+        self._sound: dict[GangKey, PodGang] = {}  # gangs about which there is nothing to do until they change
 
     def repair_gangs(self, gangs: Sequence[PodGang], tier_of: dict[GangKey, str], fence: Fence) -> list[str]:
         """Do what can be done now; what an operator should know, a line each."""
@@ -67,30 +68,50 @@ class GangRepair:
         problems = self._resolve_overbooking(gangs)
         half: set[GangKey] = set()
         going: set[str] = set()
-        seen: set[GangKey] = set()
+        pinned: set[GangKey] = set()
+        before, self._sound = self._sound, {}
         for gang in gangs:
-            seen.add(gang.key)
+            key = gang.key
+            if (before.get(key) is gang or self._is_sound(gang)) and key not in self._abandoned:
+                self._sound[key] = gang
+                continue
+            if any(pod.pinned for pod in gang.bound):
+                pinned.add(key)
             going |= {pod.uid for pod in gang.stopping}
             problems += self._stuck(gang)
             if not gang.bound:
-                self._abandoned.pop(gang.key, None)
-            elif gang.key in self._abandoned:
+                self._abandoned.pop(key, None)
+            elif key in self._abandoned:
                 problems += self._evictor.evict(gang.bound, fence, check=False)
             else:
                 if gang.half:
-                    half.add(gang.key)
-                problems += self._one(gang, tier_of.get(gang.key, ""))
+                    half.add(key)
+                problems += self._one(gang, tier_of.get(key, ""))
         self._half_since_s = {key: since for key, since in self._half_since_s.items() if key in half}
         self._going_since_s = {uid: since for uid, since in self._going_since_s.items() if uid in going}
         self._reported &= going
-        pinned = {gang.key for gang in gangs if any(pod.pinned for pod in gang.bound)}
         self._pinned_since_s = {key: since for key, since in self._pinned_since_s.items() if key in pinned}
-        for key in self._abandoned.keys() - seen:
-            del self._abandoned[key]
+        if self._abandoned:
+            for key in self._abandoned.keys() - {gang.key for gang in gangs}:
+                del self._abandoned[key]
         return problems
+
+    def _is_sound(self, gang: PodGang) -> bool:
+        """Whether nothing is to be done about the gang, as its pods are: it waits, or is whole.
+
+        When a node goes, all gangs are looked at anew.
+        """
+        if gang.stopping or any(not (pod.node or pod.ended or pod.stopping) for pod in gang.others):
+            return False
+        if not gang.bound:
+            return True
+        lost = any(pod.pinned or self._nodes.get(pod.node) is None for pod in gang.bound)
+        return gang.whole and not gang.waiting and not lost
 
     def _resolve_overbooking(self, gangs: Sequence[PodGang]) -> list[str]:
         """On a node whose pods have more GPUs than there are, the later gangs go back, whoever bound them."""
+        if self._overbooking.is_clean(gangs):
+            return []
         gangs = [gang for gang in gangs if gang.key not in self._abandoned]
         later, problems = self._overbooking.later_gangs(gangs)
         for gang, why in later:

@@ -49,7 +49,7 @@ from dally.live.backends.kubernetes.owners import Owners, maker_of, path_of
 from dally.live.backends.kubernetes.plan_seal import PlanSeal
 from dally.live.backends.kubernetes.pod_gang import PodGang
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
-from dally.live.backends.kubernetes.pod_log import PodLog
+from dally.live.backends.kubernetes.pod_progress import PodProgress
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.priority_watch import PriorityWatch
 from dally.live.backends.kubernetes.ranks import seats
@@ -58,7 +58,6 @@ from dally.live.backends.kubernetes.suspended_jobs import SuspendedJobs
 from dally.live.backends.kubernetes.tenancy import Tenancy
 from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 from dally.live.facts import allocation_of
-from dally.progress.log_tail import Parser
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,6 +108,7 @@ class KubernetesBackend(JobByJob):
             self._suspended = self._evictor.suspended = SuspendedJobs(self.api, self.ledger, self._ours, values)
         bars = self._suspended.why_not if self._suspended is not None else lambda _: ""
         self._gangs = GangLedger(self.ledger, self.nodes, neighbours, claims, owners, tenancy, self._ours, bars)
+        self._progress = PodProgress(self.api, self._gangs, options.logs)
         self._gang_repair = GangRepair(
             self._binder, self._evictor, self._room, self.nodes, Overbooking(self.ledger, self.nodes),
             self._gangs.abandoned, self._gangs.avoided, options.force,
@@ -280,7 +280,7 @@ class KubernetesBackend(JobByJob):
         problems += [
             line for watch in (self._kueue, self._priorities) if watch is not None for line in watch.problems()
         ]
-        jobs = tuple(self._gangs.jobs())
+        jobs = self._gangs.jobs()
         return Observed(
             jobs, self._machines.of(self.nodes.machines(), jobs, self.ledger.moves), tuple(problems), term
         )
@@ -461,17 +461,8 @@ class KubernetesBackend(JobByJob):
         return problems + self._gang_repair.repair_gangs(ours, tiers, self._fence(self._snapshot_term))
 
     def progress_sources(self) -> tuple[ProgressSource, ...]:
-        """Of each gang the first pod's log, if it may be read, and what its annotation says."""
-        return tuple(self._progress_source(gang, gang.bound[0]) for gang in self._gangs.ours() if gang.bound)
-
-    def _progress_source(self, gang: PodGang, first: PodRecord) -> ProgressSource:
-        path = f"{first.path}:{first.uid}" if self._options.logs and first.phase == "Running" else ""
-
-        def tail(parse: Parser) -> PodLog:
-            return PodLog(self.api, path, first.path, first.container, parse)
-
-        stated = first.stated.get(names.PROGRESS, "")
-        return ProgressSource(gang.key.job_id, path, "", 0, self._gangs.pattern(gang.key), stated, tail)
+        """Where gangs that run say how far they are."""
+        return self._progress.sources()
 
     def publish(self, publication: Publication) -> None:
         """Events and conditions of pods, written by a thread of their own."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from operator import is_not
+from typing import Final
 
 from dally.cluster.feasibility.statement import amounts
 from dally.job_spec import JobSpec
@@ -28,56 +30,74 @@ def with_needs(spec: JobSpec, pods: Sequence[PodRecord]) -> JobSpec:
     return replace(spec, cpus_per_gpu=cpus, memory_mb_per_gpu=memory / MB, resources_per_gpu=stated)
 
 
-def with_usage(
-    machines: Iterable[ObservedMachine], jobs: Iterable[ObservedJob], usage: Callable[[str], Needs]
-) -> list[ObservedMachine]:
-    """The machines with what is taken there of `usage`, less what managed jobs have."""
-    ours: dict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-    known: dict[tuple[float, float, str], dict[str, float]] = {}
-    for job in jobs:
-        if not job.managed or job.state in base.ENDED or not job.placement:
-            continue
-        spec = job.spec
-        needs = spec.cpus_per_gpu, spec.memory_mb_per_gpu, spec.resources_per_gpu
-        each = known.get(needs)
-        if each is None:
-            each = {"cpus": needs[0], "memory_mb": needs[1], **amounts("resources_per_gpu", needs[2])}
-            known[needs] = each
-        for name, gpus in job.placement.items():
-            for resource, amount in each.items():
-                ours[name][resource] += amount * gpus
-    result = []
-    for machine in machines:
-        taken, mine = usage(machine.name), ours[machine.name]
-        others = {name: _left(amount, mine[name]) for name, amount in taken.others}
-        result.append(
-            replace(
-                machine,
-                cpus_taken=_left(taken.cpus, mine["cpus"]),
-                memory_mb_taken=_left(taken.memory / MB, mine["memory_mb"]),
-                resources_taken={name: amount for name, amount in others.items() if amount > 0.0},
-            )
-        )
-    return result
+Holding = tuple[float, float, str, int]  # what a job takes along with each GPU, and its GPUs on a node
+NOTHING: Final[list[Holding]] = []
 
 
 class MachineUsage:
-    """The same, worked out again once something changed."""
+    """The machines with what is taken there by pods, less what managed jobs have; only what changed is made anew."""
 
     def __init__(self, usage: Callable[[str], Needs]) -> None:
-        """`usage`: what the pods of a node take."""
+        """`usage`: what the pods of a node take; the same object until one of them changes."""
         self._usage = usage
         self._machines: tuple[ObservedMachine, ...] = ()
         self._of: tuple[int, list[ObservedMachine], tuple[ObservedJob, ...]] = -1, [], ()
+        self._made: dict[str, tuple[ObservedMachine, Needs, list[Holding], ObservedMachine]] = {}
 
     def of(
         self, machines: list[ObservedMachine], jobs: tuple[ObservedJob, ...], moves: int
     ) -> tuple[ObservedMachine, ...]:
         """With what pods that are not of `jobs` take; `moves` counts changes of pods on nodes."""
-        if self._of != (moves, machines, jobs):
-            self._machines = tuple(with_usage(machines, jobs, self._usage))
+        moves_before, machines_before, jobs_before = self._of
+        if moves != moves_before or machines is not machines_before or jobs is not jobs_before:
+            result = tuple(self._renewed(machines, jobs))
+            if len(result) != len(self._machines) or any(map(is_not, result, self._machines)):
+                self._machines = result
             self._of = moves, machines, jobs
         return self._machines
+
+    def _renewed(
+        self, machines: list[ObservedMachine], jobs: tuple[ObservedJob, ...]
+    ) -> Iterator[ObservedMachine]:
+        holdings = _holdings(jobs)
+        before, self._made = self._made, {}
+        for machine in machines:
+            name = machine.name
+            taken, ours = self._usage(name), holdings.get(name, NOTHING)
+            made = before.get(name)
+            if made is None or made[0] is not machine or made[1] is not taken or made[2] != ours:
+                made = machine, taken, ours, _with_usage(machine, taken, ours)
+                if name in before and before[name][3] == made[3]:
+                    made = (*made[:3], before[name][3])
+            self._made[name] = made
+            yield made[3]
+
+
+def _holdings(jobs: Iterable[ObservedJob]) -> dict[str, list[Holding]]:
+    """What managed jobs have, by node."""
+    result: dict[str, list[Holding]] = {}
+    for job in jobs:
+        if job.placement and job.managed and job.state not in base.ENDED:
+            spec = job.spec
+            for name, gpus in job.placement.items():
+                one = spec.cpus_per_gpu, spec.memory_mb_per_gpu, spec.resources_per_gpu, gpus
+                result.setdefault(name, []).append(one)
+    return result
+
+
+def _with_usage(machine: ObservedMachine, taken: Needs, ours: Iterable[Holding]) -> ObservedMachine:
+    mine: defaultdict[str, float] = defaultdict(float)
+    for cpus, memory_mb, stated, gpus in ours:
+        each = {"cpus": cpus, "memory_mb": memory_mb, **amounts("resources_per_gpu", stated)}
+        for resource, amount in each.items():
+            mine[resource] += amount * gpus
+    others = {name: _left(amount, mine[name]) for name, amount in taken.others}
+    return replace(
+        machine,
+        cpus_taken=_left(taken.cpus, mine["cpus"]),
+        memory_mb_taken=_left(taken.memory / MB, mine["memory_mb"]),
+        resources_taken={name: amount for name, amount in others.items() if amount > 0.0},
+    )
 
 
 def _left(taken: float, mine: float) -> float:

@@ -20,7 +20,20 @@ class Overbooking:
     def __init__(self, ledger: PodLedger, nodes: NodeLedger) -> None:
         self._ledger = ledger
         self._nodes = nodes
+        self._clean: tuple[Sequence[PodGang], int, int] = (), -1, -1  # gangs among which no node was overbooked
         self._since_s: dict[str, float] = {}  # nodes on which pods of others came last, and when that was seen
+
+    def is_clean(self, gangs: Sequence[PodGang]) -> bool:
+        """Whether no node of these gangs is overbooked; looked at again once a gang, a pod or a node has changed."""
+        of, moves, version = self._clean
+        now = (self._ledger.moves, self._nodes.version)
+        if of is gangs and (moves, version) == now:
+            return True
+        if self._overbooked({pod.node for gang in gangs for pod in gang.bound}):
+            return False
+        self._since_s.clear()
+        self._clean = (gangs, *now)
+        return True
 
     def later_gangs(self, gangs: Sequence[PodGang]) -> tuple[list[tuple[PodGang, str]], list[str]]:
         """Gangs of ours that go back and why; and what nobody here can resolve, a line each."""
@@ -45,10 +58,14 @@ class Overbooking:
     def _overbooked(self, names: set[str]) -> dict[str, int]:
         """Of these nodes, those that are, with their GPUs. A GPU that failed is no overbooking: it was there."""
         result: dict[str, int] = {}
-        for name in sorted(names):
-            node = self._nodes.get(name)
+        nodes = self._nodes.by_name()
+        full = [
+            name for name in names if name in nodes and self._ledger.usage(name).gpus > nodes[name].capacity_gpus
+        ]
+        for name in sorted(full):  # as far as none of the pods is about to go
+            node = nodes[name]
             remaining = sum(pod.needs.gpus for pod in self._ledger.on_node(name) if not pod.stopping)
-            if node is not None and remaining > node.capacity_gpus:
+            if remaining > node.capacity_gpus:
                 result[name] = node.capacity_gpus
         return result
 
