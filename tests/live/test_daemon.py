@@ -24,8 +24,9 @@ from dally.live.backends.local import LocalBackend
 from dally.live.config import Setup
 from dally.live.cycle import CycleResult, Scheduler
 from dally.live.daemon import Daemon
+from dally.live.job_status import JobStatus
 from dally.live.lock import ClusterLock
-from dally.live.status import ClusterStatus, JobStatus, status_of
+from dally.live.status import ClusterStatus, status_of
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
 from dally.report.explanation.waiting import WaitRecords

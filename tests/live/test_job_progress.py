@@ -19,7 +19,7 @@ from dally.live.config import Setup
 from dally.live.cycle import Scheduler
 from dally.live.daemon import Daemon
 from dally.live.job_progress import ProgressReader
-from dally.live.status import JobStatus
+from dally.live.job_status import JobStatus
 from dally.live.store import open_store
 from dally.live.store.schema import JOBS
 from dally.live.wall_clock import WallClock

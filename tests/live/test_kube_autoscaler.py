@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -107,7 +106,7 @@ def test_it_is_left_to_it_for_a_while() -> None:
     assert (reason, "added no nodes for it within 1m" in addition) == ("WaitingForGPUs", True), addition
     requests.keep(frozenset())
     assert requests.about(line, 162.0)[0] == "Unschedulable"
-    assert requests.about(replace(line, state="waiting"), 163.0) == ("WaitingForGPUs", "")
+    assert requests.about(line._replace(state="waiting"), 163.0) == ("WaitingForGPUs", "")
 
 
 def test_without_an_autoscaler_all_pods_that_wait_are_unschedulable() -> None:

@@ -12,7 +12,8 @@ from fastapi import FastAPI
 
 from dally.cluster.topology import Machine, Topology, default_tiers
 from dally.job_spec import JobSpec
-from dally.live.status import ClusterStatus, JobStatus, NodeStatus
+from dally.live.job_status import JobStatus
+from dally.live.status import ClusterStatus, NodeStatus
 from dally.web.app import handle_problems
 from dally.web.auth.middleware import AuthMiddleware, Rate
 from dally.web.auth.tokens import Caller

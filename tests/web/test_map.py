@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dally.live.status import JobStatus
+from dally.live.job_status import JobStatus
 from tests.web.made_up_scene import MadeUp, made_up_server, made_up_topology, ragged_topology
 from tests.web.visiting import Visitor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -251,6 +251,10 @@ class ProgressReader:
         if followed is None or followed.placed_s != job.placed_s or not followed.times.segments[-1].samples:
             return None
         return StepCount(job.placed_s, *followed.times.segments[-1].samples[-1])
+
+    def followed(self) -> Set[str]:
+        """Jobs that have said something."""
+        return self._followed.keys()
 
     def of(self, job: Job, now: float) -> JobProgress | None:
         """How far the job is; None: it has not said anything."""

@@ -16,7 +16,8 @@ from dally.live.cycle import CycleResult
 from dally.live.facts import known_model
 from dally.live.gpu_utilization import GpuUtilization, read_utilization
 from dally.live.history.live_record import scenario_of
-from dally.live.status import ClusterStatus, JobStatus
+from dally.live.job_status import JobStatus
+from dally.live.status import ClusterStatus
 from dally.live.store import Store
 from dally.live.store.log_rows import REPLACED, observed_of, tier_of
 from dally.live.store.schema import JOBS

@@ -13,8 +13,9 @@ from dally.engine.signing import why_unschedulable
 from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import ObservedReservation, Submission
+from dally.live.job_status import JobStatus
 from dally.live.reconcile import constraints
-from dally.live.status import ClusterStatus, JobStatus, status_of
+from dally.live.status import ClusterStatus, status_of
 from dally.model import Job
 from dally.report.explanation.waiting import WaitRecords
 from dally.testing.fake_backend import FakeBackend

@@ -16,7 +16,6 @@ from dally.live.reconcile.roster import Roster
 from dally.model import RUNNING, Job
 from dally.policies import events
 
-
 KEEP_PER_JOB: Final = 3  # what is known of jobs that ended is forgotten once there is more of it than that
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -49,7 +49,7 @@ class Roster:
         self.usual_model = usual_model
         self._moment_s = moment_s
         self._by_number: dict[int, Job] = {}
-        self._closed: tuple[tuple[ObservedMachine, ...], Set[str]] = (), frozenset()
+        self._closed: tuple[tuple[ObservedMachine, ...], frozenset[str]] = (), frozenset()
         self._settled: dict[str, Settled] = {}  # jobs of which the table had nothing to do
         self._allowed: dict[frozenset[str], frozenset[int]] = {}  # sets of machines by their names
 
@@ -140,11 +140,11 @@ class Roster:
             return observed.reason
         return order.reason if order is not None and order.desired == BLOCKED else None
 
-    def closed(self) -> Set[str]:
+    def closed(self) -> frozenset[str]:
         """Machines that take no new jobs."""
         of, closed = self._closed
         if of is not self.snapshot.machines:
-            closed = {machine.name for machine in self.snapshot.machines if machine.state != base.UP}
+            closed = frozenset(row.name for row in self.snapshot.machines if row.state != base.UP)
             self._closed = self.snapshot.machines, closed
         return closed
 

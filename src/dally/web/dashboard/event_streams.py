@@ -15,7 +15,8 @@ import structlog
 from fastapi.concurrency import run_in_threadpool
 
 from dally.cluster.topology import Topology
-from dally.live.status import NOT_OFFERED, ClusterStatus, JobStatus
+from dally.live.job_status import JobStatus
+from dally.live.status import NOT_OFFERED, ClusterStatus
 from dally.web.auth.tokens import Caller
 from dally.web.dashboard.scene import Scene
 from dally.web.routes.dependencies import scope_of, visible

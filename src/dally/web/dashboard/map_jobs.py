@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
-from dally.live.status import JobStatus
+from dally.live.job_status import JobStatus
 from dally.web.auth.tokens import Caller
 from dally.web.dashboard.queue_page import tab_of
 from dally.web.dashboard.scene import Scene

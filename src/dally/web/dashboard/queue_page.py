@@ -9,7 +9,8 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 
-from dally.live.status import NOT_OFFERED, ClusterStatus, JobStatus
+from dally.live.job_status import JobStatus
+from dally.live.status import NOT_OFFERED, ClusterStatus
 from dally.web.auth.tokens import Caller
 from dally.web.dashboard.scene import Scene
 from dally.web.dashboard.templating import moment_of, page, scene_of

@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from dally.live.status import ClusterStatus, JobStatus, NodeStatus
+from dally.live.job_status import JobStatus
+from dally.live.status import ClusterStatus, NodeStatus
 from dally.metrics.record import Record
 from dally.report.explanation.course import GONE, HELD, RUNS, WAITS, Course
 from dally.report.explanation.instant import Instant, Timeline

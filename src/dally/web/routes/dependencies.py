@@ -10,7 +10,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
 
 from dally.live.acts import ActRefused, Busy
-from dally.live.status import JobStatus
+from dally.live.job_status import JobStatus
 from dally.web.auth.tokens import OPERATOR, Caller
 from dally.web.routes.bodies import Problem
 from dally.web.site import Site

@@ -18,8 +18,9 @@ from dally.live.acts import Acts
 from dally.live.backends.base import Submission
 from dally.live.facts import known_model
 from dally.live.history.live_record import LiveRecord
+from dally.live.job_status import UNSCHEDULABLE
 from dally.live.root_jobs import why_refused
-from dally.live.status import UNSCHEDULABLE, ClusterStatus
+from dally.live.status import ClusterStatus
 from dally.metrics.record import Record
 from dally.report.explanation.job_timeline import Explainer
 from dally.sizes import read_sizes

@@ -69,7 +69,7 @@ class OrderedJobs:
         self._tuple: tuple[ObservedJob, ...] | None = ()
 
     def put(self, job: ObservedJob) -> ObservedJob:
-        """The job is new or changed; returns it, or its equal of before, by which others see that nothing changed."""
+        """Returns the job, new or changed, or its equal of before: others see by that that nothing changed."""
         before = self._jobs.get(job.job_id)
         if before == job:
             assert before is not None

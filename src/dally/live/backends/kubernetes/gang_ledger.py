@@ -103,9 +103,7 @@ class GangLedger:
         was_here = self._gangs.pop(key, None) is not None
         self._index.drop(key)
         if was_here and job is not None and controller is not None and controller.over:
-            job = self._jobs[key] = self._ordered.put(
-                replace(job, state=controller.over, placement={}, reason="")
-            )
+            job = self._jobs[key] = self._ordered.put(replace(job, state=controller.over, placement={}, reason=""))
         return job is not None and job.managed and job.state in base.ENDED
 
     def _crowded(self) -> set[GangKey]:

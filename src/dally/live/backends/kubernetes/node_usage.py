@@ -35,7 +35,7 @@ NOTHING: Final[list[Holding]] = []
 
 
 class MachineUsage:
-    """The machines with what is taken there by pods, less what managed jobs have; only what changed is made anew."""
+    """The machines with what pods take there, less what managed jobs have; what changed is made anew."""
 
     def __init__(self, usage: Callable[[str], Needs]) -> None:
         """`usage`: what the pods of a node take; the same object until one of them changes."""
@@ -56,9 +56,7 @@ class MachineUsage:
             self._of = moves, machines, jobs
         return self._machines
 
-    def _renewed(
-        self, machines: list[ObservedMachine], jobs: tuple[ObservedJob, ...]
-    ) -> Iterator[ObservedMachine]:
+    def _renewed(self, machines: list[ObservedMachine], jobs: tuple[ObservedJob, ...]) -> Iterator[ObservedMachine]:
         holdings = _holdings(jobs)
         before, self._made = self._made, {}
         for machine in machines:

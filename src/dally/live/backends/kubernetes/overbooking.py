@@ -24,7 +24,7 @@ class Overbooking:
         self._since_s: dict[str, float] = {}  # nodes on which pods of others came last, and when that was seen
 
     def is_clean(self, gangs: Sequence[PodGang]) -> bool:
-        """Whether no node of these gangs is overbooked; looked at again once a gang, a pod or a node has changed."""
+        """Whether no node of these gangs is overbooked; looked at again once a gang, pod or node has changed."""
         of, moves, version = self._clean
         now = (self._ledger.moves, self._nodes.version)
         if of is gangs and (moves, version) == now:
