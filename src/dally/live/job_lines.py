@@ -7,14 +7,14 @@ from dally.live.backends.base import ObservedJob, Placement
 from dally.live.facts import placement_of
 from dally.live.job_progress import ProgressReader
 from dally.live.job_status import NO_PROGRESS, UNSCHEDULABLE, JobStatus, ProgressValues
-from dally.live.overrides import DELAY, FIRST, HOLD, Overrides
+from dally.live.overrides import DELAY, FIRST, HOLD, Override, Overrides
 from dally.live.reconcile.roster import Roster
-from dally.live.store.log_rows import queue_of
 from dally.live.wall_clock import WallClock
 from dally.model import HELD, RUNNING, STATUS_NAMES, WAITING, Job
 from dally.policies.base import Policy
+from dally.policies.gate.gate import Gate
 from dally.policies.queue import Queue
-from dally.report.explanation.waiting import Moment, WaitRecords, Why
+from dally.report.explanation.waiting import Moment, WaitRecords
 from dally.sizes import rate_here
 
 
@@ -39,16 +39,23 @@ class JobLines:
     ) -> None:
         """`free`: GPUs; `known`: the lines before, by job."""
         self.roster = roster
-        self.clock = clock
         self.queue = queue
-        self.policy = policy
         self.overrides = overrides
         self.progress = progress
-        self.followed = progress.followed()
         self.reasons = reasons
-        self.free = free
-        self.now = now
         self.known = known
+        self.now = now
+        # Looked up once, and not once a job.
+        self.gate = policy if isinstance(policy, Gate) else None
+        self.moment = Moment(now, free, 1)
+        self.followed = progress.followed()
+        self.origin_s: float = clock.origin_s
+        self.speed: float = clock.speed
+        self.observed: dict[str, ObservedJob] = roster.observed
+        self.unschedulable: dict[str, tuple[ObservedJob, str]] = roster.unschedulable
+        self.tiers: list[str] = list(roster.topology.tiers)
+        self.is_overridden = bool(overrides.by_kind)
+        self.held: dict[str, Override] = overrides.of(HOLD)
 
     def lines(self) -> list[JobStatus]:
         """Of those that wait in their order, then of the rest as they came."""
@@ -72,47 +79,56 @@ class JobLines:
 
     def line(self, job: Job, place: int) -> JobStatus:
         """Of one job; `place`: in the queue, 1 is first; 0: it is not in it."""
-        roster, clock, overrides, now, job_id = self.roster, self.clock, self.overrides, self.now, job.job_id
-        observed, unschedulable = roster.unschedulable.get(job_id) or (roster.observed[job_id], "")
-        if place > 0:
-            unschedulable = roster.outgrown.get(job_id, "")
-        running = job.status == RUNNING
-        held = overrides.of(HOLD).get(job_id) if overrides.by_kind else None
-        if unschedulable:
-            why = Why(unschedulable, "")
-        elif held is not None:
-            why = Why(f"held {held.by()}", "")
-        elif place > 0:
-            moment = Moment(now, self.free, place, queue=queue_of(self.policy, job))
-            why = self.reasons.why(job, moment)
+        job_id, unschedulable, state = job.job_id, "", ""
+        if place == 0 and job_id in self.unschedulable:
+            observed, unschedulable = self.unschedulable[job_id]
         else:
-            why = Why(observed.reason or roster.blocked_by(job_id) or "", "")
+            observed = self.observed[job_id]
+            if place > 0:
+                unschedulable = self.roster.outgrown.get(job_id, "")
+        running = job.status == RUNNING
+        held = self.held.get(job_id) if self.is_overridden else None
+        why, reason = "", ""
+        until_s: float | None = None
+        if unschedulable:
+            why, state = unschedulable, UNSCHEDULABLE
+        elif held is not None:
+            why = f"held {held.by()}"
+        elif place > 0:
+            queue = self.gate.queue_of(job) if self.gate is not None else ""
+            why, reason, until_s = self.reasons.why_at(job, self.moment, place, queue)
+        else:
+            why = observed.reason or self.roster.blocked_by(job_id) or ""
         values = (  # in the order of the fields: a call with their names would take three times as long
             job_id,
             observed.spec,
-            UNSCHEDULABLE if unschedulable else self._state(job, observed),
+            state or self._state(job, observed),
             observed.managed,
-            clock.wall_s(job.submit_s),
-            clock.wall_s(job.placed_s if running else job.lost_s),
+            self.wall_s(job.submit_s),
+            self.wall_s(job.placed_s if running else job.lost_s),
             place or None,
             observed.placement or self._promised(job),
-            roster.topology.tiers[job.tier] if running else "",
-            job.done_s(now),
+            self.tiers[job.tier] if running else "",
+            job.done_s(self.now),
             1.0 / rate_here(job) if running and job.rate > 0.0 else None,
             job.preemptions,
             job.migrations,
-            why.text,
-            why.reason,
-            None if why.until_s is None else clock.wall_s(why.until_s),
+            why,
+            reason,
+            None if until_s is None else self.wall_s(until_s),
             "" if held is None else held.who,
-            overrides.author(FIRST, job_id) if overrides.by_kind else "",
-            overrides.author(DELAY, job_id) if overrides.by_kind else "",
-            clock.wall_s(job.delay_until_s) if job.delay_until_s >= 0.0 else None,
-            roster.non_preemptible.get(job_id, "") if running else "",
+            self.overrides.author(FIRST, job_id) if self.is_overridden else "",
+            self.overrides.author(DELAY, job_id) if self.is_overridden else "",
+            self.wall_s(job.delay_until_s) if job.delay_until_s >= 0.0 else None,
+            self.roster.non_preemptible.get(job_id, "") if running else "",
             *self._progress_of(job),
         )
         line = self.known.get(job_id)
         return line if line is not None and line == values else JobStatus._make(values)
+
+    def wall_s(self, moment_s: float) -> float:
+        """As the clock has it."""
+        return self.origin_s + moment_s / self.speed
 
     def _progress_of(self, job: Job) -> ProgressValues:
         """The last five fields: how far it is and when it ends, if it says so."""
@@ -124,7 +140,7 @@ class JobLines:
         if progress.end is None:
             return (progress.step, progress.total, None, None, None)
         end = progress.end
-        low_s, middle_s, high_s = (round(self.clock.wall_s(s), 1) for s in (end.low_s, end.middle_s, end.high_s))
+        low_s, middle_s, high_s = (round(self.wall_s(s), 1) for s in (end.low_s, end.middle_s, end.high_s))
         return (progress.step, progress.total, middle_s, low_s, high_s)
 
     def _promised(self, job: Job) -> Placement:

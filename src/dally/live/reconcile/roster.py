@@ -102,16 +102,11 @@ class Roster:
     def is_settled(self, job: Job, observed: ObservedJob) -> bool:
         """Whether that is still so: nothing is pending, and all that guards look at is the same."""
         settled = self._settled.get(job.job_id)
-        return (
-            settled is not None
-            and settled.observed is observed
-            and settled.job is job
-            and settled.status == job.status
-            and settled.gpus == job.gpus
-            and settled.allocation is job.allocation
-            and settled.permits_version == self.permits_version
-            and job.job_id not in self.orders
-        )
+        if settled is None or settled[0] is not observed or settled[1] is not job:
+            return False
+        _, _, status, gpus, allocation, version = settled
+        same = status == job.status and gpus == job.gpus and allocation is job.allocation
+        return same and version == self.permits_version and job.job_id not in self.orders
 
     def numbered(self, number: int) -> Job | None:
         """The job of that number, unless it has ended."""

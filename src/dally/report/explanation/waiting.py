@@ -101,9 +101,12 @@ class WaitRecords:
         self._round_s: float | None = None  # GPUs are assigned next then
         self._deferred: set[str] = set()
         self._stalls: dict[str, Mapping[str, Any]] = {}  # by queue, what its first job waits for
+        self._worded: dict[tuple[int, bool], Why] = {}  # too few GPUs: by demand, and if behind the first,
+        self._worded_at: Moment | None = None  # at this moment
 
     def learn(self, decisions: Iterable[Mapping[str, Any]]) -> None:
         """Take in rows with `kind`, `job_id` and the kind's own columns as `told`."""
+        self._worded_at = None
         for row in decisions:
             kind, job_id, values = row["kind"], row["job_id"], row["told"]
             if kind == "offer":
@@ -123,6 +126,7 @@ class WaitRecords:
 
     def forget(self, job_id: str) -> None:
         """The job does not wait any more."""
+        self._worded_at = None
         self._offers.pop(job_id, None)
         self._deferred.discard(job_id)
         if self._first == job_id:
@@ -139,13 +143,20 @@ class WaitRecords:
 
     def why(self, job: Waiter, moment: Moment) -> Why:
         """Why the job waits at that moment."""
-        why, order = self._cause(job, moment), _order(moment)
-        stall = stall_text(self._stalls.get(moment.queue))
+        return Why(*self.why_at(job, moment, moment.place, moment.queue))
+
+    def why_at(self, job: Waiter, moment: Moment, place: int, queue: str) -> tuple[str, str, float | None]:
+        """The fields of `why` at another place and in another queue than the moment's.
+
+        A cycle asks this of every job that waits: with one moment for all, equal causes are worded once.
+        """
+        why, order = self._cause(job, moment), _order(place, moment.jobs_before)
+        stall = stall_text(self._stalls.get(queue)) if self._stalls else ""
         if not stall:
-            return Why(f"{order}; {why.text}", why.reason, why.until_s)
+            return f"{order}; {why.text}", why.reason, why.until_s
         if why.reason == GPUS:  # another obstacle than the quota
-            return Why(f"{stall}; {order}; {why.text}", QUEUE, why.until_s)
-        return Why(f"{stall}; {order}", QUEUE)
+            return f"{stall}; {order}; {why.text}", QUEUE, why.until_s
+        return f"{stall}; {order}", QUEUE, None
 
     def _cause(self, job: Waiter, moment: Moment) -> Why:
         if job.job_id in self._deferred:
@@ -155,7 +166,12 @@ class WaitRecords:
         if behind and self._first_s is None:
             return Why(f"{first} does not fit, and no job behind it may start", HEAD)
         if moment.free_gpus < job.gpus:
-            return self._too_few(job, moment, first if behind else "")
+            if self._worded_at is not moment:
+                self._worded, self._worded_at = {}, moment
+            key = (int(job.gpus), behind)
+            if key not in self._worded:
+                self._worded[key] = self._too_few(job, moment, first if behind else "")
+            return self._worded[key]
         offer = self._offers.get(job.job_id) or self._offers.get((int(job.gpus), int(job.group), int(job.kind)))
         if offer is not None:
             return self._offered(job, offer, moment)
@@ -215,12 +231,12 @@ def stall_text(stall: Mapping[str, Any] | None) -> str:
     return STALL_TEXTS[stall["cause"]].format(**stall)
 
 
-def _order(moment: Moment) -> str:
-    count = moment.place - 1
+def _order(place: int, jobs_before: Sequence[str] | None) -> str:
+    count = place - 1
     if not count:
         return "first in the queue"
     jobs = f"{count} job{'s' if count > 1 else ''} ahead of it"
-    return f"{jobs}: {_names(moment.jobs_before, count)}" if moment.jobs_before else jobs
+    return f"{jobs}: {_names(jobs_before, count)}" if jobs_before else jobs
 
 
 def _free(gpus: int) -> str:

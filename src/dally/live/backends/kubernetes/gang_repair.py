@@ -60,7 +60,6 @@ class GangRepair:
         self._pinned_since_s: dict[GangKey, float] = {}
         self._going_since_s: dict[str, float] = {}
         self._reported: set[str] = set()  # pods that were reported as stuck
-        self._sound: dict[GangKey, PodGang] = {}  # gangs about which there is nothing to do until they change
 
     def repair_gangs(self, gangs: Sequence[PodGang], tier_of: dict[GangKey, str], fence: Fence) -> list[str]:
         """Do what can be done now; what an operator should know, a line each."""
@@ -69,12 +68,11 @@ class GangRepair:
         half: set[GangKey] = set()
         going: set[str] = set()
         pinned: set[GangKey] = set()
-        before, self._sound = self._sound, {}
         for gang in gangs:
-            key = gang.key
-            if (before.get(key) is gang or self._is_sound(gang)) and key not in self._abandoned:
-                self._sound[key] = gang
+            gang.sound = gang.sound or self._is_sound(gang)
+            if gang.sound and not (self._abandoned and gang.key in self._abandoned):
                 continue
+            key = gang.key
             if any(pod.pinned for pod in gang.bound):
                 pinned.add(key)
             going |= {pod.uid for pod in gang.stopping}
@@ -99,7 +97,7 @@ class GangRepair:
     def _is_sound(self, gang: PodGang) -> bool:
         """Whether nothing is to be done about the gang, as its pods are: it waits, or is whole.
 
-        When a node goes, all gangs are looked at anew.
+        Gangs that change, and all of them when a node goes, are other objects in the next cycle.
         """
         if gang.stopping or any(not (pod.node or pod.ended or pod.stopping) for pod in gang.others):
             return False

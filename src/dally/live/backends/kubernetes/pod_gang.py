@@ -35,6 +35,7 @@ class PodGang:
     others: list[PodRecord] = field(default_factory=list)  # without GPUs: they go where the gang is
     plan: Placement = field(default_factory=dict)  # as written on its bound pods
     bare: bool = False  # nobody makes all of its pods anew
+    sound: bool = False  # repair has found nothing to do
 
     @property
     def done(self) -> int:

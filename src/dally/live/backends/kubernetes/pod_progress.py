@@ -20,19 +20,18 @@ class PodProgress:
         self._gangs = gangs
         self._logs = logs
         self._of: tuple[PodGang, ...] = ()
-        self._made: dict[str, tuple[PodGang, ProgressSource]] = {}  # by job
+        self._made: dict[int, tuple[PodGang, ProgressSource]] = {}  # by the gang's id: one that changes is another
         self._sources: tuple[ProgressSource, ...] = ()
 
     def sources(self) -> tuple[ProgressSource, ...]:
         """Of all gangs of ours with pods on nodes; the same tuple until one of them changes."""
         gangs = self._gangs.ours()
         if gangs is not self._of:
-            made: dict[str, tuple[PodGang, ProgressSource]] = {}
+            made: dict[int, tuple[PodGang, ProgressSource]] = {}
             for gang in gangs:
                 if gang.bound:
-                    before = self._made.get(gang.key.job_id)
-                    same = before is not None and before[0] is gang
-                    made[gang.key.job_id] = before if same and before is not None else (gang, self._source(gang))
+                    before = self._made.get(id(gang))
+                    made[id(gang)] = (gang, self._source(gang)) if before is None else before
             self._of, self._made = gangs, made
             self._sources = tuple(source for _, source in made.values())
         return self._sources
