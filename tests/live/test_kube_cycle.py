@@ -14,6 +14,7 @@ from dally.live.config import Setup
 from dally.live.cycle import Scheduler
 from dally.live.daemon import Daemon
 from dally.live.reconcile.reconciler import JobCase
+from dally.live.reconcile.transitions import Index, Row
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
 
@@ -149,8 +150,13 @@ def test_what_did_not_change_is_not_looked_at(tmp_path: Path, monkeypatch: pytes
         site.cycle()
     before, snapshot = site.daemon.status, site.backend.snapshot()
     looked_at: list[str] = []
-    row = JobCase.row
-    monkeypatch.setattr(JobCase, "row", lambda case, rows: looked_at.append(case.known.job_id) or row(case, rows))
+    row_of = JobCase.row
+
+    def row(case: JobCase, rows: Index) -> Row | None:
+        looked_at.append(case.known.job_id)
+        return row_of(case, rows)
+
+    monkeypatch.setattr(JobCase, "row", row)
     site.cycle()
     assert not looked_at
     after = site.backend.snapshot()
