@@ -22,7 +22,7 @@ class Settled(NamedTuple):
     observed: ObservedJob
     job: Job
     status: int
-    gpus: int
+    requested: int
     allocation: Allocation | None
     permits_version: int
 
@@ -96,7 +96,7 @@ class Roster:
     def settle(self, job: Job, observed: ObservedJob) -> None:
         """The table has nothing to do about the job as it is, and as it is reported."""
         self._settled[job.job_id] = Settled(
-            observed, job, int(job.status), int(job.gpus), job.allocation, self.permits_version
+            observed, job, int(job.status), int(job.requested), job.allocation, self.permits_version
         )
 
     def is_settled(self, job: Job, observed: ObservedJob) -> bool:
@@ -104,8 +104,8 @@ class Roster:
         settled = self._settled.get(job.job_id)
         if settled is None or settled[0] is not observed or settled[1] is not job:
             return False
-        _, _, status, gpus, allocation, version = settled
-        same = status == job.status and gpus == job.gpus and allocation is job.allocation
+        _, _, status, requested, allocation, version = settled
+        same = status == job.status and requested == job.requested and allocation is job.allocation
         return same and version == self.permits_version and job.job_id not in self.orders
 
     def numbered(self, number: int) -> Job | None:
