@@ -33,6 +33,7 @@ class JobSpec:
     group: int = _fact(1, "GPUs that must share a machine.")
     model: str = _fact("", "What it trains, as in `dally models`.")
     name: str = _fact("", "What its user calls it; jobs run again and again share one.")
+    command_line: str = _fact("", "What it runs, without secrets: its command line, or the path of its script.")
     user: str = _fact("", "Its owner.")
     account: str = _fact("", "The account it is charged to.")
     partition: str = _fact("", "The partition it asks for; several with commas between them: any of these.")

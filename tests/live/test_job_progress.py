@@ -164,6 +164,32 @@ def test_report_beside_a_log_of_a_server_is_read_beside_the_cycles(tmp_path: Pat
     assert rows() == [LineProgress(3, 10)]
 
 
+def test_jobs_with_one_file_do_not_count_each_others_steps(tmp_path: Path) -> None:
+    """Both were given the same name for their output, and report into the file beside it in turn."""
+    log, report = tmp_path / "log", str(tmp_path / "log.progress")
+    one, two = (ProgressSource(job, str(log), report, os.getuid(), own_id=job) for job in ("1", "2"))
+    now = [0.0]
+    reader = ProgressReader(lambda: now[0])
+
+    def read(*sources: ProgressSource) -> dict[str, list[LineProgress]]:
+        now[0] += 10.0
+        reader._rows.clear()
+        files = Files(*sources)
+        reader.read(files)  # type: ignore[arg-type]
+        return dict(reader._rows)
+
+    log.write_text("step 3/10 loss=0.5\n")
+    assert read(one) == {"1": [LineProgress(3, 10)]}
+    log.write_text("step 3/10 loss=0.5\nstep 90/100 loss=0.5\n")
+    assert read(one, two) == {}
+    write_report(report, Report(20, 30, 1.0, "2"))
+    assert read(one, two) == {"2": [LineProgress(20, 30)]}
+    write_report(report, Report(4, 10, 2.0, "1"))
+    assert read(one, two) == {"1": [LineProgress(4, 10)]}
+    log.write_text("step 95/100 loss=0.5\n" * 3)
+    assert read(one) == {}
+
+
 def test_own_pattern_is_what_counts(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("step 3/10 loss=0.5\nlap 30 of 90\n")
     now = [0.0]

@@ -126,3 +126,22 @@ def test_what_its_queue_has_to_do_with_it(desks: Callable[..., Desk], tmp_path: 
     assert scheduler is not None
     assert isinstance(scheduler.state.policy, Gate)
     assert scheduler.state.policy.take_notes() == []  # what was noted is in the store, and kept nowhere else
+
+
+def test_where_the_slowdowns_of_a_job_come_from_that_names_no_model(desks: Callable[..., Desk]) -> None:
+    desk = desks("dally", "slow")
+    named = desk.submit(16, 20.0, model="gpt2-xl", name="gpt2-run1")
+    desk.cycle()
+    known = desk.get(f"jobs/{named}/explanation")
+    assert known["slowdowns_from"] == ""
+    nameless = desk.submit(16, 100.0, name="zzz")
+    desk.cycle()
+    before = desk.get(f"jobs/{nameless}/explanation")
+    assert before["slowdowns_from"].endswith("the catalogue: no job has shown yet what it is like")
+    for _ in range(10):
+        desk.cycle(10.0)
+    alike = desk.submit(16, 100.0, name="gpt2-run2")
+    desk.cycle()
+    after = desk.get(f"jobs/{alike}/explanation")
+    assert after["slowdowns_from"].endswith(": jobs with names and commands like its own")
+    assert after["slowdowns"]["network"] > before["slowdowns"]["network"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Set
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -73,6 +73,7 @@ class ProgressReader:
         self._read_beside: list[dict[str, list[LineProgress]]] = [{}, {}]  # logs and reports, beside the cycles
         self._look: threading.Thread | None = None
         self._reports: dict[str, LineProgress] = {}  # the latest
+        self._shared: set[str] = set()  # logs of several running jobs: whose lines these are is not known
         self._sources: dict[str, ProgressSource] = {}  # of jobs that have not ended
         self._known: tuple[ProgressSource, ...] | None = None  # the latest, as the backend gave them
         self._ended: dict[str, ProgressSource] = {}  # of the latest that have
@@ -92,8 +93,10 @@ class ProgressReader:
         sources = backend.progress_sources()
         if sources is not self._known:  # a backend gives the same tuple while nothing has changed
             self._sources.update({source.job_id: source for source in sources})
+            self._find_shared(sources)
+            self._reader.keep([source.job_id for source in sources if source.log not in self._shared])
+            self._report_reader.keep([source.job_id for source in sources])
             for reader in (self._reader, self._report_reader):
-                reader.keep([source.job_id for source in sources])
                 reader.most_per_s = backend.logs_per_s
             for source in sources:
                 self._follow(source)
@@ -107,13 +110,19 @@ class ProgressReader:
             self._statements_due_s = self._clock() + self._every_s / 2.0
             self._read_statements(sources)
 
+    def _find_shared(self, sources: tuple[ProgressSource, ...]) -> None:
+        counts = Counter(source.log for source in sources if source.log and source.tail is None)
+        self._shared = {path for path, count in counts.items() if count > 1 or path in self._shared}
+
     def _follow(self, source: ProgressSource) -> None:
-        if source.log and source.tail is None:
+        if source.log in self._shared:
+            pass
+        elif source.log and source.tail is None:
             self._reader.follow(source.job_id, source.log, source.owner, self._parser(source))
         elif source.log and source.tail is not None:
             self._reader.follow_tail(source.job_id, source.log, partial(source.tail, self._parser(source)))
         if source.report:
-            make = partial(ReportTail, source.report, source.owner)
+            make = partial(ReportTail, source.report, source.owner, source.own_id)
             self._report_reader.follow_tail(source.job_id, source.report, make)
 
     def _parser(self, source: ProgressSource) -> Parser:

@@ -71,6 +71,10 @@ class SpeedModel:
         """What the job is taken to train."""
         return job.model
 
+    def origin_of(self, job: Job) -> str:
+        """How that is known; empty: the job's user says so, or nothing is learnt."""
+        return ""
+
     def saved(self) -> dict[str, Any]:
         """What it has learnt, as plain values; empty: it does not learn."""
         return {}

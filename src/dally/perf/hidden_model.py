@@ -93,6 +93,9 @@ class HiddenModel(SpeedModel):
     def model_of(self, job: Job) -> str:
         return self.believed.model_of(job)
 
+    def origin_of(self, job: Job) -> str:
+        return self.believed.origin_of(job)
+
     def slowdown_now(self, job: Job) -> float:
         return self.believed.slowdown_now(job)
 

@@ -111,6 +111,9 @@ class MeasuredModel(NetworkModel):
             return taken[1]
         return self._like(job)
 
+    def origin_of(self, job: Job) -> str:
+        return "" if self.usual or self.names_its_model(job) else self.weights.origin_of(job)
+
     def _like(self, job: Job) -> str:
         """The model that the job is most like, as things are; kept until more is known."""
         label = self.models[self.levels(job).nearest(self.weights.of(job))]

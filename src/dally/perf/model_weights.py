@@ -12,14 +12,39 @@ from typing import Any, Final
 from mypy_extensions import i64
 
 from dally.model import Job
+from dally.perf.alike import MOST_TEXTS, TextIndex
 from dally.pickles import picklable
 
 ERROR: Final = 0.07  # of ln seconds per step: of the measurement, the speed model and its neighbours
 MOST_OFF: Final = 6.0  # such errors; a step that is off by more says no more against a model
 ALIKE: Final = 0.05  # by which the steps of jobs of one name and size differ, likewise
 PRIOR_JOBS: Final = 4.0  # that the wider class counts for in a narrower one,
-NAMED_PRIOR_JOBS: Final = 0.3  # and in the class of a name, whose jobs are mostly the same again
+NAMED_PRIOR_JOBS: Final = 0.3  # and in the class of a name, whose jobs are mostly the same again,
+ALIKE_PRIOR_JOBS: Final = 0.3  # and among those whose names and commands are like its own
+MOST_ALIKE: Final = 10  # texts that count for a job, each by its likeness to this power:
+ALIKE_POWER: Final = 2.0
+AGAIN: Final = 1.05  # growth of the texts after which what is alike is looked up anew
 LEAST_GAIN: Final = 1e-3  # of information; a job that taught less does not count
+
+
+LEAST_SEEN: Final = 0.2  # jobs in a class, for it to be named as the origin of what another is taken for
+NAMED: Final = "earlier jobs of its user, name and size"
+WIDER: Final = ("all jobs", "jobs of its size", "jobs of its user and size")
+TEXT: Final = "\n"  # what the class of a text begins with
+
+
+class AlikeClasses:
+    """What was alike a text when so many texts were known: their classes and how much each counts."""
+
+    __slots__ = ("known", "names", "shares")
+
+    def __init__(self, known: i64, names: list[str], shares: list[float]) -> None:
+        self.known: i64 = known
+        self.names: list[str] = names
+        self.shares: list[float] = shares
+
+
+picklable(AlikeClasses, 0, [], [])
 
 
 class Seen:
@@ -65,24 +90,37 @@ picklable(StepEvidence, [], 0)
 
 
 def chain_of(job: Job) -> list[str]:
-    """The classes of a job, from all jobs to those of its user, name and size."""
+    """The classes of a job, from all jobs to those of its user, name and size.
+
+    The last but one is its name and command: jobs of any user and size whose texts are alike belong to it in part.
+    """
     size: i64 = 1
     while size < job.gpus and size < 128:
         size *= 2
     chain = ["", f"{int(size)}"]
     if job.user or job.name:
         chain.append(f"{int(size)}\t{job.user}")
-        if job.name:
-            chain.append(f"{int(job.gpus)}\t{job.user}\t{job.name}")
+    text = f"{job.name} {job.spec.command_line}".strip()
+    if text:
+        chain.append(TEXT + text)
+    if job.name:
+        chain.append(f"{int(job.gpus)}\t{job.user}\t{job.name}")
     return chain
+
+
+def is_named(chain: list[str]) -> bool:
+    """Whether the narrowest class is that of a user, name and size."""
+    return len(chain) > 3 and not chain[-1].startswith(TEXT)
 
 
 class ModelWeights:
     """Weights of all models, by class of jobs and by job."""
 
-    __slots__ = ("classes", "evidence", "learnt", "models")
+    __slots__ = ("_alike_classes", "_texts", "classes", "evidence", "learnt", "models")
 
     def __init__(self, models: i64) -> None:
+        self._texts: TextIndex = TextIndex()
+        self._alike_classes: dict[str, AlikeClasses] = {}
         self.models: i64 = models
         self.classes: dict[str, Seen] = {}
         self.evidence: dict[int, StepEvidence] = {}  # of jobs that are there, by index
@@ -92,13 +130,33 @@ class ModelWeights:
         """What jobs of these classes are like as far as others show."""
         weights = [1.0 / float(self.models)] * int(self.models)
         for depth in range(len(chain)):
+            if chain[depth].startswith(TEXT):
+                _shrink(weights, self._alike(chain[depth]), ALIKE_PRIOR_JOBS)
+                continue
             seen = self.classes.get(chain[depth])
             if seen is not None and seen.total > 0.0:
-                jobs = NAMED_PRIOR_JOBS if depth == 3 else PRIOR_JOBS
-                whole = seen.total + jobs
-                for place in range(len(weights)):
-                    weights[place] = (seen.counts[place] + jobs * weights[place]) / whole
+                named = depth == len(chain) - 1 and is_named(chain)
+                _shrink(weights, seen, NAMED_PRIOR_JOBS if named else PRIOR_JOBS)
         return weights
+
+    def _alike(self, name: str) -> Seen:
+        """What jobs were like whose texts are like this one, each as far as it is."""
+        result = self._alike_classes.get(name)
+        if result is None or len(self._texts) > AGAIN * float(result.known):
+            rows = self._texts.nearest(name, MOST_ALIKE)
+            shares = [min(1.0, row.similarity) ** ALIKE_POWER for row in rows]
+            result = AlikeClasses(len(self._texts), [row.text for row in rows], shares)
+            if len(self._alike_classes) > MOST_TEXTS:
+                self._alike_classes.clear()
+            self._alike_classes[name] = result
+        alike = Seen(self.models)
+        for place in range(len(result.names)):
+            seen = self.classes.get(result.names[place])
+            if seen is not None and seen.total > 0.0:
+                alike.add(
+                    [count / seen.total for count in seen.counts], result.shares[place] * min(1.0, seen.total)
+                )
+        return alike
 
     def of(self, job: Job) -> list[float]:
         """What the job is like as far as its own steps and other jobs show."""
@@ -106,6 +164,23 @@ class ModelWeights:
         if evidence is not None and len(evidence.weights) > 0:
             return evidence.weights
         return self.prior(chain_of(job))
+
+    def origin_of(self, job: Job) -> str:
+        """The narrowest that says what the job is like."""
+        evidence = self.evidence.get(int(job.index))
+        if evidence is not None and evidence.gain > 0.0:
+            return f"its own steps, measured {int(evidence.count)} times"
+        chain = chain_of(job)
+        for back in range(len(chain)):
+            depth = len(chain) - 1 - back
+            is_text = chain[depth].startswith(TEXT)
+            seen = self._alike(chain[depth]) if is_text else self.classes.get(chain[depth])
+            if seen is None or seen.total < LEAST_SEEN:
+                continue
+            if is_text:
+                return "jobs with names and commands like its own"
+            return NAMED if back == 0 and is_named(chain) else WIDER[int(depth)]
+        return "the catalogue: no job has shown yet what it is like"
 
     def state(self, job: Job, place: i64) -> None:
         """The job names its model: others of its like may be that too."""
@@ -131,7 +206,7 @@ class ModelWeights:
     def forget(self, job: Job) -> None:
         """The job ended: from here on its class knows its seconds per step."""
         evidence = self.evidence.pop(int(job.index), None)
-        if evidence is None or evidence.count == 0 or len(evidence.chain) < 4:
+        if evidence is None or evidence.count == 0 or not is_named(evidence.chain):
             return
         seen = self._class(evidence.chain[-1])
         seen.jobs += 1
@@ -144,15 +219,20 @@ class ModelWeights:
         totals = {name: seen.total for name, seen in self.classes.items()}
         for evidence in self.evidence.values():
             for name in evidence.chain if evidence.gain > 0.0 else []:
+                if name not in left:  # a text that is known no more
+                    continue
                 totals[name] -= evidence.gain
                 for place in range(len(evidence.weights)):
                     left[name][place] -= evidence.gain * evidence.weights[place]
-        return {
-            "classes": {
-                name: {"counts": left[name], "total": totals[name], "steps": seen.steps, "jobs": int(seen.jobs)}
-                for name, seen in self.classes.items()
-            }
-        }
+        rows: dict[str, dict[str, Any]] = {}
+        for name, seen in self.classes.items():
+            if name.startswith(TEXT):  # many, of which little is needed
+                rows[name] = {"counts": [round(count, 3) for count in left[name]]}
+            else:
+                rows[name] = {
+                    "counts": left[name], "total": totals[name], "steps": seen.steps, "jobs": int(seen.jobs)
+                }  # fmt: skip
+        return {"classes": rows}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Go on with what `saved` gave."""
@@ -160,8 +240,9 @@ class ModelWeights:
             seen = self._class(name)
             seen.counts = [max(0.0, float(count)) for count in row["counts"]]
             seen.total = sum(seen.counts)
-            seen.steps = [float(value) for value in row["steps"]]
-            seen.jobs = int(row["jobs"])
+            if "steps" in row:
+                seen.steps = [float(value) for value in row["steps"]]
+                seen.jobs = int(row["jobs"])
             self.learnt += seen.total if name == "" else 0.0
 
     def _bounded(self, evidence: StepEvidence, place: i64, error: float) -> float:
@@ -200,7 +281,7 @@ class ModelWeights:
         count = float(evidence.count)
         total = evidence.sums[place]
         precision = 1.0 / (ERROR * ERROR)
-        seen = self.classes.get(evidence.chain[-1]) if len(evidence.chain) > 3 else None
+        seen = self.classes.get(evidence.chain[-1]) if is_named(evidence.chain) else None
         if seen is None or seen.jobs == 0:
             return -0.5 * precision * max(0.0, evidence.squares[place] - total * total / count)
         alike = 1.0 / (ALIKE * ALIKE)
@@ -217,7 +298,16 @@ class ModelWeights:
         if seen is None:
             seen = Seen(self.models)
             self.classes[name] = seen
+            if name.startswith(TEXT):
+                self.classes.pop(self._texts.add(name), None)
         return seen
+
+
+def _shrink(weights: list[float], seen: Seen, jobs: float) -> None:
+    """Make of a wider class's weights those of this one: the wider counts for so many jobs in it."""
+    whole = seen.total + jobs
+    for place in range(len(weights)):
+        weights[place] = (seen.counts[place] + jobs * weights[place]) / whole
 
 
 picklable(ModelWeights, 0)

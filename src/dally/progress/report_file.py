@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 VARIABLE: Final = "DALLY_PROGRESS"  # names the file
+JOB_VARIABLE: Final = "SLURM_JOB_ID"  # the job, where several may have been told the same file
 PRINTED: Final = "-"  # in its place: a line on standard output, for logs that the daemon reads
 LINE: Final = "dally: training step "  # begins it
 MOST_BYTES: Final = 4096
@@ -21,6 +22,7 @@ class Report(NamedTuple):
     step: int
     total: int | None
     at_s: float
+    job: str = ""  # whose steps these are, where that is known
 
 
 def write_report(path: str, report: Report) -> None:
@@ -41,8 +43,11 @@ def line_of(step: int, total: int | None) -> str:
     return f"{LINE}{step}" + ("" if total is None else f"/{total}")
 
 
-def read_report(path: str, owner: int | None = None) -> Report | None:
-    """What the file says; None if it is not there, is not its owner's regular file, or says nothing sensible."""
+def read_report(path: str, owner: int | None = None, job: str = "") -> Report | None:
+    """What the file says; None if it is not there, is not its owner's regular file, or says nothing sensible.
+
+    With `job`, what another job says of itself counts for nothing.
+    """
     try:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -56,19 +61,20 @@ def read_report(path: str, owner: int | None = None) -> Report | None:
         return None
     finally:
         os.close(number)
-    return _parsed(text)
+    report = _parsed(text)
+    return None if report is not None and job and report.job not in ("", job) else report
 
 
 def _parsed(text: bytes) -> Report | None:
     try:
         values = json.loads(text)
-        step, total, at_s = values["step"], values["total"], values["at_s"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        step, total, at_s, job = values["step"], values["total"], values["at_s"], str(values.get("job", ""))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     whole = type(step) is int and 0 <= step <= MOST_STEPS
     bounded = total is None or (type(total) is int and 0 < total <= MOST_STEPS)
     timed = type(at_s) in (int, float) and 0.0 <= at_s < 1e12
-    return Report(step, total, float(at_s)) if whole and bounded and timed else None
+    return Report(step, total, float(at_s), job) if whole and bounded and timed else None
 
 
 def read_statement(text: str) -> tuple[int | None, int | None]:

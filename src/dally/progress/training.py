@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any, Final
 
-from dally.progress.report_file import MOST_STEPS, PRINTED, VARIABLE, Report, line_of, write_report
+from dally.progress.report_file import JOB_VARIABLE, MOST_STEPS, PRINTED, VARIABLE, Report, line_of, write_report
 
 EVERY_S: Final = 1.0  # between two writings: a step may take a millisecond
 PRINT_EVERY_S: Final = 10.0  # the same of lines, which are there for ever
@@ -41,7 +41,7 @@ def report(step: int, total: int | None = None) -> bool:
         if path == PRINTED:
             print(line_of(step, total), flush=True)
         else:
-            write_report(path, Report(step, total, time.time()))
+            write_report(path, Report(step, total, time.time(), os.environ.get(JOB_VARIABLE, "")))
     except (OSError, ValueError):  # ValueError: of a closed stream
         return False
     return True

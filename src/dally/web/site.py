@@ -126,6 +126,15 @@ class Site:
             result = ended_job(service.store, service.clock, service.topology.tiers, job_id)
         return result if result is not None and caller.sees(result.spec.user) else None
 
+    def taken_for(self, job_id: str, model: str) -> tuple[str, str]:
+        """The model that a job is taken for that has not ended, and how that is known; else what is stated."""
+        scheduler = self.service.daemon.scheduler
+        job = scheduler.roster.jobs.get(job_id) if scheduler is not None else None
+        if scheduler is None or job is None or job.gpus < 2:
+            return model, ""
+        speed = scheduler.state.speed
+        return speed.model_of(job), speed.origin_of(job)
+
     def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
         """What such a gang is to expect at each tier, alone: worked out once as long as the topology stands."""
         topology, setup = self.service.topology, self.service.config.setup

@@ -78,6 +78,8 @@ def _live(server: Server, job_id: str, as_json: bool) -> None:
     for line in eta_lines(eta) if eta is not None else ():
         typer.echo(f"  {line}")
     _slowdowns({plain(tier): value for tier, value in answer["slowdowns"].items()})
+    if answer.get("slowdowns_from"):
+        typer.echo(f"  It names no model that is known, and is {plain(answer['slowdowns_from'])}.")
 
 
 def _eta(server: Server, job_id: str) -> Any:

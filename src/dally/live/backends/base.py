@@ -325,6 +325,7 @@ class ProgressSource:
     pattern: str = ""  # of the lines that say how far it is, if its user states one
     stated: str = ""  # steps done, of how many: 120/400
     tail: Callable[[Parser], ReadableTail] | None = None  # reads a log that is no file of this machine
+    own_id: str = ""  # by which the job knows itself, where others may have the same file
 
 
 @runtime_checkable

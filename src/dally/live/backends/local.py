@@ -29,6 +29,7 @@ from dally.live.backends.base import (
 from dally.live.backends.drained_file import read_drained, write_drained
 from dally.live.backends.job_environment import UMASK, job_environment
 from dally.live.backends.job_folder import ALIVE, GONE, JobFolder
+from dally.live.backends.stated_facts import command_line_of
 from dally.progress import report_file
 from dally.progress.log_reader import MOST_PER_S
 from dally.sizes import read_sizes
@@ -147,7 +148,10 @@ class LocalBackend(JobByJob):
     def submit(self, request: Submission) -> str:
         """A folder for the job; it is queued."""
         number = self._last + 1
-        job = ObservedJob(str(number), base.QUEUED, request.spec, time.time(), resizable=bool(request.spec.sizes))
+        spec = request.spec
+        if request.command and not spec.command_line:
+            spec = replace(spec, command_line=command_line_of(" ".join(request.command)))
+        job = ObservedJob(str(number), base.QUEUED, spec, time.time(), resizable=bool(spec.sizes))
         self._jobs[number] = JobFolder.make(self._folder / str(number), job, request)
         self._last = number
         return str(number)

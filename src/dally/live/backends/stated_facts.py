@@ -12,6 +12,8 @@ from dally.progress.own_pattern import OwnPattern
 from dally.traces.times import span_s
 
 FACT_NAMES = ("model", "expected", "checkpoint", "group", "shape", "preempt")
+LONGEST_COMMAND = 500
+_SECRET = re.compile(r"(?i)(\S*(?:token|key|secret|passw|auth|credential)[\w-]*)[= :]+\S+")
 LONGEST_S = 10.0 * 365.0 * 86400.0
 NOTHING_STATED = JobSpec(0)
 
@@ -43,6 +45,11 @@ def read_facts(result: Mapping[str, Any], problems: list[str]) -> JobSpec:
         duration_s=_duration_s("expected", result.get("expected"), problems),
         checkpoint_every_s=_duration_s("checkpoint", result.get("checkpoint"), problems),
     )
+
+
+def command_line_of(text: str) -> str:
+    """What is kept of a command line: nothing after an option named like a secret, and of a long one its begin."""
+    return _SECRET.sub(r"\1", text)[:LONGEST_COMMAND]
 
 
 def _pattern(text: object, problems: list[str]) -> str:

@@ -80,9 +80,9 @@ class LiveScene:
         """Nobody knows."""
         return None
 
-    def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
+    def slowdowns(self, job_id: str, model: str, gpus: int) -> dict[str, float]:
         """As the API tells them."""
-        return self._site.slowdowns(model, gpus)
+        return self._site.slowdowns(self._site.taken_for(job_id, model)[0], gpus)
 
     def eta(self, job_id: str) -> Eta | None:
         """As of the last look at the whole queue."""

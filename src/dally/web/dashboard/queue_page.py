@@ -128,7 +128,7 @@ def _row(scene: Scene, status: ClusterStatus, line: JobStatus) -> dict[str, Any]
     return {
         "job": line,
         "waited_s": max(0.0, status.wall_s - line.since_s) * scene.speed,
-        "slowdowns": scene.slowdowns(line.spec.model, line.spec.gpus),
+        "slowdowns": scene.slowdowns(line.job_id, line.spec.model, line.spec.gpus),
         "eta": scene.eta(line.job_id) if line.place is not None else None,
     }
 

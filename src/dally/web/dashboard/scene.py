@@ -53,7 +53,7 @@ class Scene(Protocol):
     def submitted_s(self, job_id: str) -> float | None:
         """When a job comes that is not there yet at every moment of the span; None: nothing is known to come."""
 
-    def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
+    def slowdowns(self, job_id: str, model: str, gpus: int) -> dict[str, float]:
         """What a gang is to expect at each tier, alone; {} without a network."""
 
     def eta(self, job_id: str) -> Eta | None:

@@ -148,7 +148,10 @@ class ReplayScene:
         assert act is not None  # it was found at that moment
         spent = self.statuses.progress.spent(act, moment_s)
         return Explanation(
-            job=job, history=history, slowdowns=self.slowdowns(job.spec.model, job.spec.gpus), spent=spent
+            job=job,
+            history=history,
+            slowdowns=self.slowdowns(job.job_id, job.spec.model, job.spec.gpus),
+            spent=spent,
         )
 
     def submitted_s(self, job_id: str) -> float | None:
@@ -156,7 +159,7 @@ class ReplayScene:
         number = self._explainer.timeline.numbers.get(job_id, -1)
         return self.statuses.jobs[number].submit_s if number in self.statuses.course.last else None
 
-    def slowdowns(self, model: str, gpus: int) -> dict[str, float]:
+    def slowdowns(self, job_id: str, model: str, gpus: int) -> dict[str, float]:
         """Worked out once per model and size."""
         result = self.statuses.progress.slowdowns(model, gpus)
         return {tier: value for tier, value in zip(self.run.tiers, result, strict=False) if value > 0.0}

@@ -97,7 +97,7 @@ def of_spec(name: str, kinds: dict[Any, Any], stated: bool, without: tuple[str, 
     return create_model(name, __base__=CarriesSpec, **made)
 
 
-class JobBody(of_spec("JobFields", {str: Text}, stated=True)):  # type: ignore[misc]
+class JobBody(of_spec("JobFields", {str: Text}, stated=True, without=("command_line",))):  # type: ignore[misc]
     """A job."""
 
     job_id: Text
@@ -151,7 +151,10 @@ REQUESTED = {
 }  # fmt: skip
 
 
-class JobRequest(of_spec("RequestFields", REQUESTED, stated=False, without=("priority",))):  # type: ignore[misc]
+NOT_REQUESTED = ("priority", "command_line")
+
+
+class JobRequest(of_spec("RequestFields", REQUESTED, stated=False, without=NOT_REQUESTED)):  # type: ignore[misc]
     """A job that somebody asks for. Operators may ask for others; its priority is its cluster's to state."""
 
     command: list[Argument] = Field(
@@ -196,6 +199,9 @@ class Explanation(Body):
     job: JobBody
     history: list[HistoryEntry]
     slowdowns: dict[str, float] = Field(description="What to expect at each tier, alone; empty without a network.")
+    slowdowns_from: Text = Field(
+        default="", description="The model that a job is taken for which names none, and how that is known."
+    )
     spent: Spent
 
 

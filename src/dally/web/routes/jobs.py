@@ -188,8 +188,11 @@ def explain(site: Site, caller: Caller, job: JobBody) -> Explanation:
     history = [
         HistoryEntry(at_s=service.clock.wall_s(entry.time_s), kind=entry.kind, text=entry.text) for entry in entries
     ]
-    slowdowns = site.slowdowns(job.spec.model, job.spec.gpus)
-    return Explanation(job=job, history=history, slowdowns=slowdowns, spent=spent_of(record, job))
+    model, origin = site.taken_for(job.job_id, job.spec.model)
+    return Explanation(
+        job=job, history=history, slowdowns=site.slowdowns(model, job.spec.gpus), spent=spent_of(record, job),
+        slowdowns_from=f"taken for {model}: {origin}" if origin else "",
+    )  # fmt: skip
 
 
 def spent_of(record: Record, job: JobBody) -> Spent:

@@ -158,7 +158,8 @@ def job_of_gang(
     spec = replace(
         with_needs(facts, pods), gpus=gpus, gpu_type="|".join(types_in(first.selector)),
         group=_group(pods, facts, gpus), gpus_per_node=max(pod.needs.gpus for pod in pods) if room.apart else 0,
-        name=gang.key.name, user=pod_owner.user or gang.key.namespace, account=gang.key.namespace,
+        name=gang.key.name, command_line=first.command_line,
+        user=pod_owner.user or gang.key.namespace, account=gang.key.namespace,
         queue=pod_owner.queue, priority=float(first.priority), limit_s=first.limit_s,
     )  # fmt: skip
     return ObservedJob(

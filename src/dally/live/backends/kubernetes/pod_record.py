@@ -14,6 +14,7 @@ from dally.live.backends.kubernetes.pod_needs import Needs, needs_of
 from dally.live.backends.kubernetes.pod_rules import NO_RULES, PodRules, rules_of, unmodelled_in
 from dally.live.backends.kubernetes.quantity import whole_number
 from dally.live.backends.kubernetes.taints import Toleration, tolerations_of
+from dally.live.backends.stated_facts import command_line_of
 
 Trust = Callable[[str, str, Mapping[str, str]], bool]  # of a pod's uid, node and annotations
 OURS: Final = frozenset((names.RANK, names.PLACEMENT, names.TIER, names.NODE, names.SCHEDULER, names.SIGNATURE))
@@ -77,6 +78,7 @@ class PodRecord:
     labels: dict[str, str] = field(default_factory=dict)  # all of them, as other pods' rules see them
     container: str = ""  # the one with GPUs, where there are several
     pinned: bool = False  # let through its gate for `node`, to which Kubernetes' own scheduler has yet to bind it
+    command_line: str = ""  # of the container with GPUs
     placeholder: bool = False  # of a pod that its controller makes once its Job is admitted
 
     @property
@@ -130,16 +132,27 @@ def pod_record(entry: Entry, trusts: Trust) -> PodRecord:
         about.get("labels") or {},
         _container(spec),
         bool(pin),
+        _command_line(spec),
     )
 
 
 def _container(spec: Entry) -> str:
-    """The name of the container that trains."""
-    containers = spec.get("containers") or []
-    if len(containers) < 2:
-        return ""
-    training = [one for one in containers if needs_of({"containers": [one]}).gpus]
-    return str((training or containers)[0].get("name", ""))
+    """The name of the container that trains, where there are several."""
+    return str(_training(spec).get("name", "")) if len(spec.get("containers") or []) > 1 else ""
+
+
+def _command_line(spec: Entry) -> str:
+    training = _training(spec)
+    parts = [*(training.get("command") or ()), *(training.get("args") or ())]
+    return command_line_of(" ".join(map(str, parts)) or str(training.get("image", "")))
+
+
+def _training(spec: Entry) -> Entry:
+    """The container that trains."""
+    containers: list[Entry] = spec.get("containers") or [{}]
+    if len(containers) == 1:
+        return containers[0]
+    return next((one for one in containers if needs_of({"containers": [one]}).gpus), containers[0])
 
 
 def _is_ours(name: str) -> bool:

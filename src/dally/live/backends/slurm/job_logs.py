@@ -22,7 +22,9 @@ def sources_of(jobs: Iterable[ObservedJob], records: Mapping[str, JobRecord]) ->
 def _source(record: JobRecord, pattern: str) -> ProgressSource:
     path = log_path(record.row)
     report = f"{path}{REPORT_SUFFIX}" if path else ""
-    return ProgressSource(record.job_id, path, report, number(record.row.get("user_id")), pattern)
+    return ProgressSource(
+        record.job_id, path, report, number(record.row.get("user_id")), pattern, own_id=str(record.row["job_id"])
+    )
 
 
 def log_path(row: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from dally.live.backends.slurm.job_mark import number_in
 from dally.live.backends.slurm.job_record import JobRecord, number, text_of
 from dally.live.backends.slurm.left_alone import GPU_FIELDS, gres_items
 from dally.live.backends.slurm.original import MOST_NODES, original_of
+from dally.live.backends.stated_facts import command_line_of
 
 NEEDED_MEMORY: Final = "needs"  # in the mark: MB a node that Slurm takes for a job that states none
 _MEMORY = re.compile(r"(?:^|,)mem=([0-9.]+)([KMGTP]?)")
@@ -129,7 +130,8 @@ def spec_of(record: JobRecord, facts: JobSpec, machine_gpus: int, defaults: JobD
     spec = replace(
         facts, gpus=request.gpus, group=_group(request, facts, where, machine_gpus),
         gpus_per_node=request.per_node, nodes_min=request.nodes_min, nodes_max=request.nodes_max,
-        name=text_of(row, "name"), user=text_of(row, "user_name"), account=text_of(row, "account"),
+        name=text_of(row, "name"), command_line=command_line_of(text_of(row, "command")),
+        user=text_of(row, "user_name"), account=text_of(row, "account"),
         qos=text_of(row, "qos"), limit_s=minutes * 60.0 if minutes else None,
         reservation=text_of(row, "resv_name"), licences=licences_in(text_of(row, "licenses")),
         exclusive=record.whole_machines, **where._asdict(),
