@@ -1,6 +1,6 @@
 """What jobs with like names and commands say of one that has not run: how far off its slowdown is taken to be.
 
-usage: python -m benchmarks.alike [--jobs 3000] [--seeds 1,2,3]
+usage: python -m benchmarks.alike [--jobs 1000] [--seeds 1,2,3]
 
 No public trace has both names and models, so names are made up: users and sizes are Venus', each user has up to
 three projects, each of one model of the benchmark's mix. Of the projects 45 % name the model's family in the job's
@@ -102,7 +102,7 @@ def errors(jobs: list[Job], seed: int) -> dict[str, float]:
 def main() -> None:
     """A line for each seed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=3000)
+    parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--seeds", default="1,2,3")
     arguments = parser.parse_args()
     print(f"| seed | resnet50 | {' | '.join(CASES)} |\n|---|---|---|---|---|")
