@@ -81,6 +81,8 @@ def test_what_is_kept_has_a_bound() -> None:
         if place > 60:
             weights.forget(job(place - 60, "ana", f"w{place - 60}x"))
     assert len(weights.saved()["classes"]) < 2 * MOST_TEXTS + 100  # each name is a class, too
+    taught = sum(seen.total for name, seen in weights.classes.items() if name == "8")
+    assert weights.classes[""].total == pytest.approx(taught) == pytest.approx(weights.learnt)
     assert sum(name.startswith(TEXT) for name in weights.saved()["classes"]) == MOST_TEXTS
 
 

@@ -299,7 +299,9 @@ class ModelWeights:
             seen = Seen(self.models)
             self.classes[name] = seen
             if name.startswith(TEXT):
-                self.classes.pop(self._texts.add(name), None)
+                oldest = self._texts.add(name)
+                if oldest:
+                    self.classes.pop(oldest, None)
         return seen
 
 
