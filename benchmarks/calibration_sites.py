@@ -3,9 +3,9 @@
     python -m benchmarks.calibration_sites [--jobs 1500] [--only WORDS] [--seed 1]
 
 Each site runs jobs under hidden settings in the simulator, and leaves what Slurm would: `sacct --parsable2` with
-whole seconds, accounts, partitions, node lists and time limits, of the first half of the jobs. `dally whatif` gets
-this record and a list of machines, and nothing else. Its forecast of what `dally` would change is compared with the
-second half, which ran under both.
+whole seconds, accounts, partitions, node lists and time limits, as the second half of the jobs begins: jobs that
+run or wait then are in it as such. `dally whatif` gets this record and a list of machines, and nothing else. Its
+forecast of what `dally` would change is compared with the second half, which ran under both.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from dally.cluster.partitions import Partition
 from dally.cluster.topology import Machine, Topology
 from dally.job_spec import JobSpec
 from dally.live.forecast.estimator import cpu_s
+from dally.model import INFINITY
 from dally.runs.execute import execute
 from dally.runs.folder import FolderRecord
 from dally.runs.scenario import Scenario
 from dally.sweep.whatif.smaller import job_waits
 from dally.traces import History, read_history
 from dally.traces.generate import WorkloadRequest, find_recipe, generate
+from dally.traces.readers.sacct import PENDING, RUNNING
 from dally.traces.rows import NOT_KNOWN, TraceRow
 from dally.traces.writing import text_of
 
@@ -194,30 +196,51 @@ def truth(site: Site, jobs: int, seed: int, folder: Path) -> Truth:
 
 
 def recorded(bare: Sequence[TraceRow], run: FolderRecord, until_s: float) -> History:
-    """What the site's accounting has of jobs that started until then: whole seconds."""
+    """What the site's accounting has at that moment: whole seconds."""
     starts = run.events.filter(run.events["kind"] == "start").select("job_id", "time_s", "machines")
     placed = {job_id: (time_s, machines) for job_id, time_s, machines in starts.iter_rows()}
-    ran = [row for row in bare if row.job_id in placed and placed[row.job_id][0] < until_s]
-    return History(
-        [
-            row._replace(
-                submit_s=float(int(row.submit_s)),
-                stated=float(max(1, int(row.stated))),
-                wait_s=float(max(0, int(placed[row.job_id][0]) - int(row.submit_s))),
-                nodes=",".join(placed[row.job_id][1]),
-                status="COMPLETED",
-            )
-            for row in ran
-        ],
-        "duration_s", "csv", {}, {}, EPOCH_S,
-    )  # fmt: skip
+    rows = [
+        as_recorded(row, *placed.get(row.job_id, (INFINITY, [])), until_s) for row in bare if row.submit_s < until_s
+    ]
+    return History(rows, "duration_s", "csv", {}, {}, EPOCH_S)
+
+
+def as_recorded(row: TraceRow, start_s: float, machines: Sequence[str], until_s: float) -> TraceRow:
+    """A job as it is in the accounting at that moment: ended, running or waiting."""
+    submit_s = float(int(row.submit_s))
+    if start_s >= until_s:
+        return row._replace(submit_s=submit_s, stated=0.0, wait_s=NOT_KNOWN, status=PENDING)
+    length_s = float(max(1, int(row.stated)))
+    ended = int(start_s) + length_s <= until_s
+    return row._replace(
+        submit_s=submit_s,
+        stated=length_s if ended else float(int(until_s) - int(start_s)),
+        wait_s=float(max(0, int(start_s) - int(row.submit_s))),
+        nodes=",".join(machines),
+        status="COMPLETED" if ended else RUNNING,
+    )
+
+
+def sacct_text(history: History) -> str:
+    """What `sacct` prints of them: no end of jobs that run, and neither start nor allocation of those that wait."""
+    head, *lines = "".join(text_of(history, "sacct")).splitlines()
+    names = head.split("|")
+    result = [f"{head}|ReqTRES"]
+    for row, line in zip(history.rows, lines, strict=True):
+        field = dict(zip(names, line.split("|"), strict=True)) | {"ReqTRES": f"gres/gpu={row.spec.gpus}"}
+        if row.status in (PENDING, RUNNING):
+            field["End"] = "Unknown"
+        if row.status == PENDING:
+            field |= {"Start": "Unknown", "AllocTRES": "", "NodeList": "None assigned"}
+        result.append("|".join(field.values()))
+    return "\n".join(result) + "\n"
 
 
 def ask(site: Site, jobs: int, folder: Path, seed: int = 1) -> dict[str, Any]:
     """The answer to `dally whatif` about the site's record, and the CPU seconds that it took."""
     happened = truth(site, jobs, seed, folder)
     history = happened.record
-    (folder / "sacct.txt").write_text("".join(text_of(history, "sacct")))
+    (folder / "sacct.txt").write_text(sacct_text(history))
     (folder / "cluster.toml").write_text(cluster_text(site, False))
     began = cpu_s()
     words = ["whatif", str(folder / "sacct.txt"), "--cluster", str(folder / "cluster.toml"), "--network", "none"]

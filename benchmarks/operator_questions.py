@@ -13,10 +13,9 @@ import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from benchmarks.calibration_sites import Site, cluster_text, racks, truth
+from benchmarks.calibration_sites import Site, cluster_text, racks, sacct_text, truth
 from dally.cli.main import exit_code
 from dally.live.forecast.estimator import cpu_s
-from dally.traces.writing import text_of
 
 SITE = Site("ten racks", racks("p", 10, 8), "fifo-backfill")
 STATED = ("--current", "fifo-backfill", "--network", "slow", "--seed", "1")
@@ -57,7 +56,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "site"
         record = truth(SITE, given.jobs, 1, folder).record
-        (folder / "sacct.txt").write_text("".join(text_of(record, "sacct")))
+        (folder / "sacct.txt").write_text(sacct_text(record))
         (folder / "cluster.toml").write_text(cluster_text(SITE, False))
         print(f"{len(record.rows):,} jobs on {sum(machine.gpus for machine in SITE.machines)} GPUs")
         for name, words in questions(folder).items():

@@ -15,6 +15,7 @@ from dally.sweep.policy_list import Chosen
 from dally.sweep.run import Run, make_row, make_run
 from dally.sweep.whatif import futures
 from dally.sweep.whatif.change import today
+from dally.sweep.whatif.from_history import work_traces
 from dally.sweep.whatif.futures import MOST_JOBS, Futures, drawn_after, latest, still_running
 from dally.traces.rows import TraceRow
 
@@ -71,7 +72,8 @@ def test_a_change_has_an_interval(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     run = make_run(scenario, {}, {})
     run = Run(run.scenario, run.labels, run.key, tmp_path / "today")
     make_row(run)
-    asked = Futures(today(run.scenario, read_topology("2x8")), run, 1, tmp_path / "futures", carried)
+    work = work_traces(run.scenario, [1], tmp_path)[1]
+    asked = Futures(today(run.scenario, read_topology("2x8")), run, work, tmp_path / "futures", carried)
     assert asked.change(Chosen("fifo", {})) == {"share": 0.0, "low": 0.0, "high": 0.0}
     change = asked.change(Chosen("sjf", {}))
     assert -1.0 < change["low"] <= change["share"] < -0.1

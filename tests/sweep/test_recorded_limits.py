@@ -47,3 +47,13 @@ def test_the_queues_file_can_be_read(tmp_path: Path) -> None:
     tree = read_quotas(path)
     limits = {path: node.quotas[ANY_TYPE].limit for path, node in tree.nodes.items() if ANY_TYPE in node.quotas}
     assert limits == {"nlp": 16.0, "account-1": 8.0}
+
+
+def test_small_jobs_behind_a_gang_that_the_limit_keeps_back_count() -> None:
+    """A limit of 48: a gang of 32 waits behind one of 24, and jobs of one GPU behind the gang."""
+    jobs = [RecordedJob(0.0, 0.0, 90000.0, JobSpec(24, account="a")), job("a", 10.0, 90000.0, 32)]
+    jobs += [job("a", 100.0 * number, 91500.0, 1) for number in range(1, 30)]
+    jobs += [job("a", 200000.0, 200000.0, 48)]
+    found = recorded_limits(jobs, 144)
+    assert found is not None
+    assert list(found.gpus) == ["a"]

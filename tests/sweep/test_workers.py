@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
+
+import pytest
 
 from dally.sweep.workers import Failure
 from dally.sweep.workers.local import LocalWorkers
@@ -86,3 +89,21 @@ def alive(pid: int) -> bool:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:
         return False
+
+
+def test_kept_processes_serve_call_after_call() -> None:
+    workers = LocalWorkers(1)
+    with workers.kept():
+        first, second = (dict(workers.map(worker_functions.process_id, [0]))[0] for _ in range(2))
+        assert first == second
+        assert dict(workers.map(worker_functions.double, [3])) == {3: 6}, "another function, another process"
+    assert dict(workers.map(worker_functions.process_id, [0]))[0] != first
+
+
+def test_kept_processes_end_with_the_last_call() -> None:
+    workers = LocalWorkers(1)
+    with workers.kept():
+        process = dict(workers.map(worker_functions.process_id, [0]))[0]
+        assert isinstance(process, int)
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)

@@ -45,3 +45,8 @@ def quits(number: int) -> int:
 
 def niceness(number: int) -> int:
     return os.nice(0)
+
+
+def process_id(_: int) -> int:
+    """Of the worker."""
+    return os.getpid()

@@ -89,6 +89,7 @@ class History(NamedTuple):
     unused: dict[str, int]
     notes: dict[str, int]
     epoch_s: float | None  # when second 0 was; None: not known
+    unended: list[TraceRow] = []  # noqa: RUF012  # jobs that run or wait at its end: `stated` is the time so far
 
 
 def read_trace(
@@ -171,7 +172,13 @@ def read_history(
     if not rows:
         raise no_jobs(reading, 0)
     rows.sort(key=lambda row: row.submit_s)
-    return History(rows, reading.length, name, reading.unused, reading.notes, reading.epoch_s)
+    used, first_s = {row.job_id for row in rows}, reading.epoch_s or 0.0
+    unended = [
+        row._replace(submit_s=max(0.0, row.submit_s - first_s))
+        for row in reading.unended
+        if row.job_id not in used  # a job that was requeued has rows of its earlier runs
+    ]
+    return History(rows, reading.length, name, reading.unused, reading.notes, reading.epoch_s, unended)
 
 
 @contextmanager

@@ -62,6 +62,7 @@ class Reading:
         self.clock = clock or Clock()
         self.unused: dict[str, int] = {}  # rows by reason
         self.notes: dict[str, int] = {}  # jobs by what was assumed of them
+        self.unended: list[TraceRow] = []  # jobs that run or wait at the end of the file; `unused` counts them, too
         self.length = "duration_s"  # or compute_s, or iterations
         self.epoch_s: float | None = None  # when the trace's second 0 was; None: not known
 

@@ -12,7 +12,7 @@ import typer
 
 from dally.cli.commands import examples
 from dally.cli.output import print_parts
-from dally.cli.runs.batch import JOBS, PROGRESS, Batch, end, open_store, workers_of
+from dally.cli.runs.batch import JOBS, PROGRESS, Batch, end, open_store
 from dally.cli.runs.scenario_options import ScenarioOptions, option, require, takes_scenario, with_values
 from dally.cli.trace.trace_options import TraceOptions
 from dally.cluster.spec import read_settings
@@ -29,6 +29,7 @@ from dally.sweep.whatif.from_history import HistoryQuestion, HistoryWhatIf
 from dally.sweep.whatif.questions import purchases, three_questions
 from dally.sweep.whatif.smaller import Trials
 from dally.sweep.whatif.smaller import save_gpus as smallest
+from dally.sweep.workers.local import LocalWorkers
 from dally.whole_file import write_whole
 
 SEEDS = 3
@@ -135,8 +136,10 @@ def whatif(
         base, change, options.seeds([base.seed + more for more in range(1 if many else SEEDS)]),
         bool(current) or options.start is not None, network or "", calibrate,
     )  # fmt: skip
-    batch = Batch(workers_of("local", "", jobs), progress, many)
-    replay = carried_out(HistoryWhatIf(question, history), out, batch, top, More(kind, change, question.seeds))
+    workers = LocalWorkers(jobs)
+    with workers.kept():
+        more = More(kind, change, question.seeds)
+        replay = carried_out(HistoryWhatIf(question, history), out, Batch(workers, progress, many), top, more)
     show(replay, top, out, as_json, kind)
 
 

@@ -116,7 +116,7 @@ VARIANTS: dict[str, tuple[dict[str, str], ...]] = {
     "slurm-backfill": ({"fair_share": "0", "size": "0"},),
     **{name: ({"tier": "closest"},) for name in ("fifo", "fifo-backfill", "easy-backfill")},
 }
-VARIED = 3  # policies, the best so far
+VARIED = 3  # policies, the best so far: they are tried under another network and with other settings, too
 NETWORKS = ("normal", "slow", "congested", "fast", "")  # '' is none: places do not matter
 USUAL = "fifo-backfill"  # where the record is too short to tell: it needs no time limits
 FIRST_PART = 0.75  # of the time, to choose by; the rest is held out
@@ -151,6 +151,7 @@ class Tried:
     misfit: float  # in the first part
     off: float  # the same as a share
     limits: bool = False  # with those that the record shows
+    waiting: bool = False  # with the jobs that waited at its end
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,7 @@ class Calibration:
     evidence: NetworkEvidence | None  # None: the network was not searched for, or the record does not tell
     skipped: str  # why nothing was searched; empty: something was
     queues: str = ""  # a file with limits that the record shows, if the replay fits better with them
+    waiting: bool = False  # whether it fits better with the jobs that waited at its end
 
     def other_networks(self) -> list[str]:
         """Networks that running times do not rule out, the chosen one aside."""
@@ -195,11 +197,13 @@ def calibrate(
     folder: Path,
     carry: Carry,
     limits: str = "",
+    waiting: RecordTrace | None = None,
 ) -> Calibration:
     """The best of these policies and networks; the first of each where the record cannot tell.
 
-    `limits` is a file of queues to try too. Coarse first: policies with and without it, then networks, then the
-    settings of the policies that fit best.
+    `limits` is a file of queues to try too, `waiting` the record with jobs that waited at its end. Coarse first:
+    policies with and without limits, then networks, then the settings of the policies that fit best, then the jobs
+    that waited. These are left out only where the record fits better without them: nothing tells which were held.
     """
     recorded_s = recorded_waits(history)
     if len(policies) == len(networks) == 1:
@@ -218,17 +222,24 @@ def calibrate(
     if len(likely) > 1:
         best = search.best([best._replace(network=name) for name in likely])
         if best.network != likely[0]:
-            candidates = [one._replace(network=best.network) for one in candidates]
+            near = search.ordered(candidates)[:VARIED]
+            candidates = [one._replace(network=best.network) for one in candidates if one in near]
             best = search.best(candidates)
     if len(policies) > 1:
         near = [one for one in search.ordered(candidates) if one.queues == best.queues][:VARIED]
         finer = [one._replace(policy=policy) for one in near for policy in variants(one.policy)]
         best = search.best([best, *finer])
+    if waiting is not None:
+        traced = replace(base, trace=str(waiting.path), trace_format="sacct", zone="UTC")
+        traced, _ = busiest(traced, waiting.history, folder, "busiest-waiting.csv")
+        best = search.best([best._replace(trace=traced.trace), best])
     record = evidence if evidence and evidence.against else None
-    return Calibration(best.policy, best.network, search.tried(), record, "", best.queues)
+    return Calibration(best.policy, best.network, search.tried(), record, "", best.queues, bool(best.trace))
 
 
-def busiest(base: Scenario, history: History, folder: Path) -> tuple[Scenario, dict[str, float]]:
+def busiest(
+    base: Scenario, history: History, folder: Path, name: str = "busiest.csv"
+) -> tuple[Scenario, dict[str, float]]:
     """The jobs of the longest waits in a row, to choose by, and their waits; of few jobs all, and no waits.
 
     They are of the first part of the time, so that the last one checks the choice. Jobs that ran or waited as the
@@ -246,7 +257,7 @@ def busiest(base: Scenario, history: History, folder: Path) -> tuple[Scenario, d
     chosen = rows[start : start + length]
     earlier = still_there(rows[:start], chosen[0].submit_s)
     prepare_folder(folder / "calibration")
-    trace = folder / "calibration" / "busiest.csv"
+    trace = folder / "calibration" / name
     write_whole(trace, "".join(text_of(history._replace(rows=earlier + chosen), "csv")).encode())
     counted = {row.job_id: row.wait_s for row in chosen[SAMPLE_FILL:] if row.wait_s != NOT_KNOWN}
     if len(counted) < FEWEST:
@@ -276,16 +287,27 @@ def usual_of(policies: Sequence[Chosen]) -> Chosen:
     return policies[0] if len(policies) == 1 else Chosen(USUAL, {})
 
 
+SettingKey = tuple[str, str, str, str]
+
+
+class RecordTrace(NamedTuple):
+    """A record and its file."""
+
+    history: History
+    path: Path
+
+
 class ReplaySetting(NamedTuple):
     """What a replay runs under."""
 
     policy: Chosen
     network: str
     queues: str = ""
+    trace: str = ""  # with the jobs that waited at its end; empty: the record as it is
 
-    def key(self) -> tuple[str, str, str]:
+    def key(self) -> SettingKey:
         """The same, to look it up by."""
-        return self.policy.label(), self.network, self.queues
+        return self.policy.label(), self.network, self.queues, self.trace
 
 
 class _Search:
@@ -296,7 +318,7 @@ class _Search:
         self._recorded_s = recorded_s
         self._folder = folder
         self._carry = carry
-        self._fitted: dict[tuple[str, str, str], Tried] = {}
+        self._fitted: dict[SettingKey, Tried] = {}
         self._digests: dict[str, str] = {}
 
     def best(self, settings: Sequence[ReplaySetting]) -> ReplaySetting:
@@ -328,7 +350,7 @@ class _Search:
             first = fits_of([FolderRecord(run.folder).jobs], self._recorded_s).first
             policy = setting.policy.label()
             self._fitted[setting.key()] = Tried(
-                policy, setting.network, first.misfit, first.off, bool(setting.queues)
+                policy, setting.network, first.misfit, first.off, bool(setting.queues), bool(setting.trace)
             )
 
     def _run(self, setting: ReplaySetting) -> Run:
@@ -338,4 +360,8 @@ class _Search:
         if setting.queues:
             scenario = replace(scenario, queues=setting.queues)
             labels |= {"limits": "as recorded"}
+        if setting.trace:
+            of_csv = setting.trace.endswith(".csv")
+            scenario = replace(scenario, trace=setting.trace, trace_format="csv" if of_csv else "sacct", zone="UTC")
+            labels |= {"jobs": "with waiting"}
         return make_run(scenario, labels, self._digests)

@@ -42,6 +42,7 @@ from dally.sweep.whatif.calibration import (
     POLICIES,
     Calibration,
     Carry,
+    RecordTrace,
     calibrate,
     fits_of,
     recorded_waits,
@@ -62,6 +63,7 @@ from dally.sweep.whatif.change import (
 from dally.sweep.whatif.record_notes import record_notes, unended
 from dally.sweep.whatif.recorded_limits import RecordedLimits, queues_text, recorded_limits
 from dally.sweep.whatif.recorded_partitions import recorded_partitions
+from dally.sweep.whatif.unended_jobs import still_running, with_running, with_waiting
 from dally.sweep.whatif.verdict import Misplaced, judge
 from dally.traces import History
 from dally.traces.reading import start_s
@@ -158,11 +160,16 @@ class HistoryWhatIf:
 
     def answer(self, folder: Path, carry: Carry, top: int, report: bool = False) -> WhatIfAnswer:
         """The answer; what the runs leave goes into the folder. `carry` carries runs out."""
-        history, seeds = self._history, self._question.seeds
+        history, seeds = with_running(self._history), self._question.seeds
+        if history is not self._history:
+            self._replay(RecordTrace(history, recorded_trace(history, folder, "with-running.txt")))
         self._keep_partitions(folder)
         base = self._before.config
         limits, queues = self._limits_shown(folder)
-        chosen = calibrate(base, history, self._policies, self._networks, folder, carry, queues)
+        waiting = self._with_waiting(folder)
+        chosen = calibrate(base, history, self._policies, self._networks, folder, carry, queues, waiting)
+        if waiting is not None and chosen.waiting:
+            history = self._replay(waiting)
         if chosen.queues and limits:
             self._question = replace(self._question, base=replace(self._question.base, queues=chosen.queues))
             self._notes = self._notes | {LIMITS_SEEN.format(limits.kind, limits.text()): len(history.rows)}
@@ -180,9 +187,8 @@ class HistoryWhatIf:
         self._places = self._places._replace(unused=len(self._unused & machines_used(runs[0])))
         held = {partition.name for partition in self._topology.partitions} | set(self._topology.gpu_types)
         beside = replayed_beside_free(runs[0], self._topology.total_gpus())
-        verdict = judge(
-            fits, evidence, self._places, before.label, rows[0]["skipped"], known, held, beside, unended(history)
-        )
+        free = unended(history) - still_running(history)  # GPUs of jobs that the record has to its end
+        verdict = judge(fits, evidence, self._places, before.label, rows[0]["skipped"], known, held, beside, free)
         values = self._inputs(before, after, rows) | compared
         values |= {
             "verdict": asdict(verdict),
@@ -220,12 +226,30 @@ class HistoryWhatIf:
         write_whole(folder / "limits.toml", queues_text(limits).encode())
         return limits, str(folder / "limits.toml")
 
+    def _with_waiting(self, folder: Path) -> RecordTrace | None:
+        """The record with jobs that waited at its end, as a file in the folder, if there are any that could run."""
+        history = with_waiting(self._history)
+        if history is self._history:
+            return None
+        return RecordTrace(history, recorded_trace(history, folder, "with-waiting.txt"))
+
+    def _replay(self, record: RecordTrace) -> History:
+        """Replay these jobs instead, and say so; the record with them."""
+        base = replace(self._question.base, trace=str(record.path), trace_format="sacct", zone="UTC")
+        self._question = replace(self._question, base=base)
+        before, now = (record_notes(history, self._topology) for history in (self._history, record.history))
+        self._notes = {what: count for what, count in self._notes.items() if what not in before} | now
+        self._history = record.history
+        self._before = self._today(usual_of(self._policies), self._before.config.network)
+        return record.history
+
     def _calibration(self, chosen: Calibration) -> dict[str, Any]:
         """What was chosen, and how that came about."""
         return {
             "policy": chosen.policy.label(),
             "network": chosen.network,
             "limits": bool(chosen.queues),
+            "waiting": chosen.waiting,
             "searched": bool(chosen.tried),
             "skipped": chosen.skipped if self._question.search else "as --no-calibrate says",
             "policies": [policy.label() for policy in self._policies],
@@ -253,6 +277,13 @@ class HistoryWhatIf:
             "skipped": rows[0]["skipped"],
             "no_longer_fit": rows[-1]["skipped"] if self._change.changes_cluster() else 0,
         }
+
+
+def recorded_trace(history: History, folder: Path, name: str) -> Path:
+    """The record as a file in the folder."""
+    prepare_folder(folder)
+    write_whole(folder / name, "".join(text_of(history, "sacct")).encode())
+    return folder / name
 
 
 def replayed_beside_free(run: Run, gpus: int) -> float:

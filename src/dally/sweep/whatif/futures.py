@@ -20,7 +20,6 @@ from dally.sweep.policy_list import Chosen
 from dally.sweep.run import Prepared, Run, comparison_runs
 from dally.sweep.whatif.calibration import Carry
 from dally.sweep.whatif.change import WhatIfSide
-from dally.sweep.whatif.from_history import work_traces
 from dally.traces import History, read_history
 from dally.traces.rows import TraceRow
 from dally.traces.writing import text_of
@@ -36,14 +35,17 @@ MARK = "next-"  # ids of drawn jobs begin with it
 
 
 class Futures:
-    """The same futures for each policy that is asked about. `replay` is of the record, under today's."""
+    """The same futures for each policy that is asked about.
 
-    def __init__(self, before: WhatIfSide[Scenario], replay: Run, seed: int, folder: Path, carry: Carry) -> None:
+    `replay` is of the record, under today's policy; `work` is the work of its jobs.
+    """
+
+    def __init__(self, before: WhatIfSide[Scenario], replay: Run, work: Path, folder: Path, carry: Carry) -> None:
         self._base = before.config
         self._folder = folder
         self._carry = carry
         self._ran_s = times_of(replay)
-        history = read_history(work_traces(self._base, [seed], folder)[seed])
+        history = read_history(work)
         self._loads = {"future": {number: self._write(history, number) for number in range(1, FUTURES + 1)}}
         self._today_s = self._waits_s(Chosen(self._base.policy, self._base.settings))
 

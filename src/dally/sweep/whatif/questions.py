@@ -18,7 +18,7 @@ from dally.sweep.policy_list import Chosen
 from dally.sweep.run import comparison_runs, trace_loads
 from dally.sweep.whatif.calibration import Carry
 from dally.sweep.whatif.change import Change
-from dally.sweep.whatif.from_history import HistoryWhatIf
+from dally.sweep.whatif.from_history import HistoryWhatIf, work_traces
 from dally.sweep.whatif.futures import Futures
 from dally.sweep.whatif.smaller import Trials, save_gpus
 
@@ -36,12 +36,13 @@ def three_questions(
     """A better policy? Fewer GPUs for the same wait? Where is the loss? `rows` are of the answer's runs."""
     policies = better_policy(request, rows, seeds, folder / "policies", carry)
     best = min(policies, key=lambda one: float(one["jct_mean_s"]))["policy"]
-    futures = Futures(request.today(), request.runs[0], seeds[0], folder / "futures", carry)
+    traces = work_traces(request.today().config, seeds, folder)
+    futures = Futures(request.today(), request.runs[0], traces[seeds[0]], folder / "futures", carry)
     for one in policies[1:]:
         if one["policy"] in (best, CANDIDATES[0]):
             one["wait_change"] = futures.change(Chosen(one["policy"], {}))
     change = Change() if best == policies[0]["policy"] else Change(policy=best)
-    saving = save_gpus(Trials(request, seeds, folder / "smaller", carry), change)
+    saving = save_gpus(Trials(request, seeds, folder / "smaller", carry, traces), change)
     return {"policies": policies, "best": best, "save_gpus": saving, "loss": losses(request, rows[0])}
 
 

@@ -14,7 +14,9 @@ from dally.toml import toml_text
 
 KINDS = ("account", "user")  # accounts first: sites limit these
 FEWEST_WAITS = 20  # beside free GPUs, of one account
-EXPLAINED = 0.8  # share of these with which the account would have held more than it ever did
+# Share of these at which the account would have held more than it ever did with the largest of its waiting jobs:
+# behind a gang that its limit keeps back, its small jobs wait, too.
+EXPLAINED = 0.8
 NO_RECLAIM = 'min_runtime = "3650d"\n'  # as in Slurm, where no limit takes GPUs from a running job
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
@@ -42,6 +44,31 @@ class _Use:
         self._times = sorted(changes)
         self._gpus = list(accumulate(changes[time_s] for time_s in self._times))
         self.peak = max(self._gpus, default=0)
+
+    def at(self, time_s: float) -> int:
+        place = bisect_right(self._times, time_s) - 1
+        return self._gpus[place] if place >= 0 else 0
+
+
+class _LargestWaiting:
+    """GPUs of the largest job that waits, over time."""
+
+    def __init__(self, jobs: Sequence[RecordedJob]) -> None:
+        changes = sorted(
+            change
+            for job in jobs
+            for change in ((job.submit_s, job.spec.gpus, 1), (job.start_s, job.spec.gpus, -1))
+            if job.start_s > job.submit_s
+        )
+        waiting: Counter[int] = Counter()
+        self._times: list[float] = []
+        self._gpus: list[int] = []
+        for time_s, gpus, more in changes:
+            waiting[gpus] += more
+            if not waiting[gpus]:
+                del waiting[gpus]
+            self._times.append(time_s)
+            self._gpus.append(max(waiting, default=0))
 
     def at(self, time_s: float) -> int:
         place = bisect_right(self._times, time_s) - 1
@@ -80,7 +107,9 @@ def _limited(
         use = _Use(by_owner[owner])
         if not owner or len(waits[owner]) < FEWEST_WAITS or use.peak >= cluster_gpus:
             continue
-        beyond = sum(use.at((job.submit_s + job.start_s) / 2) + job.spec.gpus > use.peak for job in waits[owner])
+        largest = _LargestWaiting(by_owner[owner])
+        middles = [(job.submit_s + job.start_s) / 2 for job in waits[owner]]
+        beyond = sum(use.at(time_s) + largest.at(time_s) > use.peak for time_s in middles)
         if beyond >= EXPLAINED * len(waits[owner]):
             limits[owner] = use.peak
     return limits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ DRAWS = 400
 SURE = 0.9  # of the draws lie in the interval
 FEWEST_SPANS = 20  # of the record's time, drawn anew as a whole: jobs of one day wait together
 DAY_S = 86400.0
+MINUTE_S = 60.0
 
 JobWaits = dict[tuple[int, str], tuple[float, float]]  # by seed and job: submitted, waited
 
@@ -42,13 +44,24 @@ class ClusterTrial(NamedTuple):
 class Trials:
     """Replays of the same work on changed clusters, each compared with today's waits."""
 
-    def __init__(self, request: HistoryWhatIf, seeds: Sequence[int], folder: Path, carry: Carry) -> None:
+    def __init__(
+        self, request: HistoryWhatIf, seeds: Sequence[int], folder: Path, carry: Carry,
+        traces: dict[int, Path] | None = None,
+    ) -> None:  # fmt: skip
+        """`traces`: the work of the jobs, seed by seed, if it is written already."""
         self.before: WhatIfSide[Scenario] = request.today()
         self._seeds = seeds
         self._folder = folder
         self._carry = carry
         self._today = waits_of(request.runs[: len(seeds)])
-        self._traces = work_traces(self.before.config, seeds, folder)
+        self._utilization = mean(
+            [FolderRecord(run.folder).summary["utilization"] for run in request.runs[: len(seeds)] if run.folder]
+        )
+        self._traces = traces or work_traces(self.before.config, seeds, folder)
+
+    def idle_share(self) -> float:
+        """Of the GPUs, over the time of today's replay."""
+        return max(0.0, 1.0 - self._utilization)
 
     def today(self) -> ClusterTrial:
         """As it is."""
@@ -112,6 +125,20 @@ def interval(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return quantile(means, (1.0 - SURE) / 2), quantile(means, (1.0 + SURE) / 2)
 
 
+def between(low: int, high: int, low_s: float, high_s: float, guess: int) -> int:
+    """A number between these at which the seconds, at most 0 at one end and above it at the other, may be 0.
+
+    Waits grow ever faster as a cluster shrinks, so their logarithm is taken as a line. Where the upper end is not
+    known, it is the guess if that lies between them, or the middle.
+    """
+    middle = (low + high) // 2
+    if not math.isfinite(high_s):
+        return guess if low < guess < high else middle
+    below, above = math.log1p(-low_s / MINUTE_S), math.log1p(high_s / MINUTE_S)
+    share = below / (below + above) if below + above > 0.0 else 0.5
+    return min(max(low + round(share * (high - low)), low + 1), high - 1)
+
+
 def save_gpus(trials: Trials, change: Change) -> dict[str, Any]:
     """How many GPUs could go while the mean job waits no longer than today, at least and at most."""
     tier = trials.before.topology.tiers[0]
@@ -126,17 +153,28 @@ def save_gpus(trials: Trials, change: Change) -> dict[str, Any]:
                 tried[fewer] = None
         return tried[fewer]
 
-    def most(holds: Callable[[ClusterTrial], bool]) -> int | None:
-        low, high = -1, trials.before.topology.machine_count()
+    def most(worse_s: Callable[[ClusterTrial], float]) -> int | None:
+        """The most machines that can go while that many seconds are not above 0."""
+        first = at(0)
+        if first is None or worse_s(first) > 0.0:
+            return None
+        known = {fewer: worse_s(one) if one else math.inf for fewer, one in tried.items()}
+        low = max(fewer for fewer, seconds in known.items() if seconds <= 0.0)
+        high = min((fewer for fewer in known if fewer > low), default=machines)
         while high - low > 1:
-            middle = (low + high) // 2 if low >= 0 else 0
+            middle = between(low, high, known[low], known.get(high, math.inf), spare)
+            if len(known) % 3 == 0:  # a line may come closer from one side alone
+                middle = (low + high) // 2
             one = at(middle)
-            low, high = (middle, high) if one is not None and holds(one) else (low, middle)
-        return low if low >= 0 else None
+            known[middle] = worse_s(one) if one else math.inf
+            low, high = (middle, high) if known[middle] <= 0.0 else (low, middle)
+        return low
 
-    best = most(lambda one: one.longer_s <= 0.0)
-    surely = most(lambda one: one.high_s <= 0.0)
-    possibly = most(lambda one: one.low_s <= 0.0)
+    machines = trials.before.topology.machine_count()
+    spare = round(machines * trials.idle_share())
+    best = most(lambda one: one.longer_s)
+    surely = most(lambda one: one.high_s)
+    possibly = most(lambda one: one.low_s)
     now = trials.today()
 
     def saved(fewer: int | None) -> int:

@@ -6,7 +6,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, cast
@@ -33,6 +33,18 @@ class LocalWorkers:
 
     def __init__(self, jobs: int = 0) -> None:
         self.jobs = jobs or len(os.sched_getaffinity(0))
+        self._kept: list[_Worker] | None = None  # None: each call has processes of its own
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep processes from one call to the next until the end of this: many short calls start them once."""
+        self._kept = []
+        try:
+            yield
+        finally:
+            kept, self._kept = self._kept, None
+            for worker in kept:
+                worker.stop()
 
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item]
@@ -40,7 +52,7 @@ class LocalWorkers:
         """See Workers. A worker that dies takes only its own item with it."""
         todo = deque(range(len(items)))
         tries = [0] * len(items)
-        workers = [_Worker(function) for _ in range(min(self.jobs, len(items)))]
+        workers = [self._worker(function) for _ in range(min(self.jobs, len(items)))]
         try:
             while todo or any(worker.place is not None for worker in workers):
                 for worker in workers:
@@ -55,7 +67,18 @@ class LocalWorkers:
                         yield items[place], worker.obituary() if result is None else result
         finally:
             for worker in workers:
-                worker.stop()
+                if self._kept is not None and worker.place is None:
+                    self._kept.append(worker)
+                else:
+                    worker.stop()
+
+    def _worker(self, function: Callable[[Any], Any]) -> _Worker:
+        kept = self._kept or []
+        match = next((worker for worker in kept if worker.function is function), None)
+        if match is None:
+            return _Worker(function)
+        kept.remove(match)
+        return match
 
 
 class _Worker:
@@ -63,13 +86,13 @@ class _Worker:
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.place: int | None = None  # of the item it works on
-        self._function = function
+        self.function = function
         self._start()
 
     def _start(self) -> None:
         context = get_context("spawn")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(self._function, theirs), daemon=True)
+        self.process = context.Process(target=_serve, args=(self.function, theirs), daemon=True)
         resource_tracker.ensure_running()  # starting it undoes what the next line does
         held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the worker inherits it: no traceback
         try:

@@ -12,7 +12,7 @@ from typing import Final
 
 from dally.errors import InputError, at
 from dally.job_spec import JobSpec
-from dally.traces.rows import NO_GPUS, REPEATED, Reading, TraceRow
+from dally.traces.rows import NO_GPUS, NOT_KNOWN, REPEATED, Ran, Reading, TraceRow
 from dally.traces.table import LONGEST_LINE, lines_of
 from dally.traces.times import written
 
@@ -30,6 +30,8 @@ GPU: Final = re.compile(r"gres/gpu(?::([^=,]+))?=([^,]*)")
 ELAPSED: Final = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,6})(?:\.\d+)?", re.ASCII)
 UNLIMITED: Final = ("UNLIMITED", "Partition_Limit", "INVALID")
 NOWHERE: Final = ("", "None assigned")
+PENDING: Final = "PENDING"
+RUNNING: Final = "RUNNING"
 TYPE: Final = re.compile(r"[\w.+-]+")
 REQUEUED: Final = "were requeued: their running times are added up"
 
@@ -139,11 +141,14 @@ def _record(reading: Reading, line: int, field: dict[str, str]) -> TraceRow | No
     if not gpus:
         reading.skip(line, "AllocTRES", field.get("AllocTRES", ""), NO_GPUS)
         return None
+    state = field.get("State", "").partition(" ")[0]  # CANCELLED by 1000
+    elapsed_s = _elapsed(reading, line, field.get("Elapsed", ""))
     ran = reading.ran(line, TIMES, (field["Submit"], field["Start"], field["End"]))
+    unended = _so_far(reading, line, state, field, elapsed_s or 0.0) if ran is None else None
+    ran = ran or unended
     if ran is None:
         return None
-    elapsed_s = _elapsed(reading, line, field.get("Elapsed", ""))
-    return TraceRow(
+    row = TraceRow(
         line,
         job_id,
         ran.submit_s,
@@ -158,11 +163,24 @@ def _record(reading: Reading, line: int, field: dict[str, str]) -> TraceRow | No
             qos=field.get("QOS", ""),
         ),
         ran.duration_s if elapsed_s is None else elapsed_s,
-        status=field.get("State", "").partition(" ")[0],  # CANCELLED by 1000
+        status=state,
         wait_s=ran.wait_s,
         machines=reading.count(line, "NNodes", field.get("NNodes", "")),
         nodes="" if field.get("NodeList", "") in NOWHERE else field["NodeList"],
     )
+    if unended is not None:
+        reading.unended.append(row)
+        return None
+    return row
+
+
+def _so_far(reading: Reading, line: int, state: str, field: dict[str, str], elapsed_s: float) -> Ran | None:
+    """When a job was submitted that waits or runs as the file is written, and how long it has run."""
+    submit_s = reading.date(line, "Submit", field["Submit"])
+    if submit_s is None or state not in (PENDING, RUNNING):
+        return None
+    start_s = reading.date(line, "Start", field["Start"]) if state == RUNNING else None
+    return Ran(submit_s, NOT_KNOWN if start_s is None else max(0.0, start_s - submit_s), elapsed_s)
 
 
 def _gpus(reading: Reading, line: int, field: dict[str, str]) -> tuple[int, str]:
