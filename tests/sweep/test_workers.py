@@ -91,18 +91,18 @@ def alive(pid: int) -> bool:
         return False
 
 
-def test_kept_processes_serve_call_after_call() -> None:
+def test_reused_processes_serve_call_after_call() -> None:
     workers = LocalWorkers(1)
-    with workers.kept():
+    with workers.reused():
         first, second = (dict(workers.map(worker_functions.process_id, [0]))[0] for _ in range(2))
         assert first == second
         assert dict(workers.map(worker_functions.double, [3])) == {3: 6}, "another function, another process"
     assert dict(workers.map(worker_functions.process_id, [0]))[0] != first
 
 
-def test_kept_processes_end_with_the_last_call() -> None:
+def test_reused_processes_end_with_the_last_call() -> None:
     workers = LocalWorkers(1)
-    with workers.kept():
+    with workers.reused():
         process = dict(workers.map(worker_functions.process_id, [0]))[0]
         assert isinstance(process, int)
     with pytest.raises(ProcessLookupError):

@@ -137,7 +137,7 @@ def whatif(
         bool(current) or options.start is not None, network or "", calibrate,
     )  # fmt: skip
     workers = LocalWorkers(jobs)
-    with workers.kept():
+    with workers.reused():
         more = More(kind, change, question.seeds)
         replay = carried_out(HistoryWhatIf(question, history), out, Batch(workers, progress, many), top, more)
     show(replay, top, out, as_json, kind)

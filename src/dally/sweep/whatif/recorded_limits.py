@@ -13,7 +13,7 @@ from dally.metrics.wait_fit import ROUNDED_S, WAITED_S, RecordedJob
 from dally.toml import toml_text
 
 KINDS = ("account", "user")  # accounts first: sites limit these
-FEWEST_WAITS = 20  # beside free GPUs, of one account
+FEWEST_WAITS = 10  # beside free GPUs, of one account
 # Share of these at which the account would have held more than it ever did with the largest of its waiting jobs:
 # behind a gang that its limit keeps back, its small jobs wait, too.
 EXPLAINED = 0.8

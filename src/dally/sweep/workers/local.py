@@ -33,17 +33,17 @@ class LocalWorkers:
 
     def __init__(self, jobs: int = 0) -> None:
         self.jobs = jobs or len(os.sched_getaffinity(0))
-        self._kept: list[_Worker] | None = None  # None: each call has processes of its own
+        self._idle: list[_Worker] | None = None  # None: each call has processes of its own
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Keep processes from one call to the next until the end of this: many short calls start them once."""
-        self._kept = []
+    def reused(self) -> Iterator[None]:
+        """Use the same processes from call to call until the end of this: many short calls start them once."""
+        self._idle = []
         try:
             yield
         finally:
-            kept, self._kept = self._kept, None
-            for worker in kept:
+            idle, self._idle = self._idle, None
+            for worker in idle:
                 worker.stop()
 
     def map(
@@ -67,17 +67,17 @@ class LocalWorkers:
                         yield items[place], worker.obituary() if result is None else result
         finally:
             for worker in workers:
-                if self._kept is not None and worker.place is None:
-                    self._kept.append(worker)
+                if self._idle is not None and worker.place is None:
+                    self._idle.append(worker)
                 else:
                     worker.stop()
 
     def _worker(self, function: Callable[[Any], Any]) -> _Worker:
-        kept = self._kept or []
-        match = next((worker for worker in kept if worker.function is function), None)
+        idle = self._idle or []
+        match = next((worker for worker in idle if worker.function is function), None)
         if match is None:
             return _Worker(function)
-        kept.remove(match)
+        idle.remove(match)
         return match
 
 
