@@ -36,6 +36,14 @@ class Context:
         self.reserved: ReservedDomain = ReservedDomain()
         self.reasons: Reasons = Reasons()
 
+    def hold_s(self, job: Job) -> float:
+        """Seconds for which the job keeps its GPUs at least."""
+        limits = self.limits
+        ages = self.ranks.ages
+        alternates = ages is not None and ages.alternates(job)
+        hold = max(limits.hold, limits.wide_hold) if alternates else limits.hold
+        return max(limits.least_hold_s, hold * self.prices.restart_s(job))
+
     def migrate(self, move: Move, winner: Job | None, now: float) -> Migrate:
         """The move as an action, charged and recorded."""
         self.churn.spend(move.job, move.cost_s)

@@ -10,6 +10,7 @@ from dally.policies.base import Param, Policy
 from dally.policies.dally.limits import Limits
 from dally.policies.dally.policy import Dally
 from dally.policies.declaration import NOTHING, NamedPolicy
+from dally.policies.ordering.ageing import Ageing
 from dally.policies.ordering.gittins import BY, GittinsOrder
 from dally.policies.ordering.user_stretch import UserStretch
 from dally.policies.prediction.hazard import HazardTable
@@ -41,7 +42,12 @@ STOPS: Final = (
         "no job is preempted for one of its size before durations were observed to differ by this factor",
     ),
     Param("least_hold_s", USUAL.least_hold_s, "seconds for which a job keeps its GPUs"),
-    Param("hold", USUAL.hold, "the same, in restarts of the job, at least; with both 0 no job is protected"),
+    Param("hold", USUAL.hold, "the same, in restarts of the job, at least; with all three 0 no job is protected"),
+    Param(
+        "wide_hold",
+        USUAL.wide_hold,
+        "the same for a gang of `finish_share` of the cluster, where such gangs do much work",
+    ),
 )
 MOVES: Final = (
     Param("migration", USUAL.migration, "move running gangs to faster places"),
@@ -117,6 +123,17 @@ SAFETY: Final = (
     Param("patience", USUAL.patience, "added to that, as a multiple of its running time"),
     Param("stretch_s", USUAL.stretch_s, "seconds for which a job served first keeps its GPUs"),
     Param("reserved", USUAL.reserved, "share of the GPUs that jobs served first hold at most, unless it is one"),
+    Param(
+        "alike_times",
+        USUAL.alike_times,
+        "jobs take about equally long if 99 % take less than this many times as long as half of them; 0: never",
+    ),
+    Param(
+        "alike_patience",
+        USUAL.alike_patience,
+        "times as long as the longest takes that a job then waits before it is served first",
+    ),
+    Param("alike_reserved", USUAL.alike_reserved, "`reserved`, then"),
     Param("most_candidates", USUAL.most_candidates, "running jobs considered for one gang, the worst-ranked"),
     Param("most_domains", USUAL.most_domains, "domains whose clearing is tried for one gang, at most", 1.0),
     Param("most_prices", USUAL.most_prices, "prices and jobs evaluated in one cycle, at most"),
@@ -150,6 +167,14 @@ LEARNING: Final = (
     ),
     Param("gpu_power", 1.0, "a rank grows with the GPUs to this power; below 1 wide gangs come earlier"),
     Param("user_power", 0.0, "a rank falls as its user's jobs take longer than they run, to this power"),
+    Param(
+        "age_power",
+        0.0,
+        "a rank falls as a job takes longer than it works, to this power, where wide gangs do much work; 0: no",
+    ),
+    Param("age_stretch", 2.0, "time in the system ÷ work from which on it does"),
+    Param("age_least_s", 10800.0, "the least seconds of work that this counts"),
+    Param("age_share", 0.25, "share of the work that gangs of `finish_share` of the cluster must do for that"),
     Param("prior", 0.15, "share of jobs that end in their first 30 s, before anything is known"),
     Param("horizon", 0.5, "share of the job's age that the horizon of a rank covers, at least"),
     Param("least_horizon_s", 600.0, "the same, in seconds, at least"),
@@ -179,7 +204,13 @@ def _dally(settings: Settings) -> Policy:
     if settings["order"] not in BY:
         raise InputError(f"--set order={settings['order']}: must be one of {', '.join(BY)}")
     users = UserStretch(settings["user_power"]) if settings["user_power"] > 0.0 else None
-    order = GittinsOrder(table, settings["refresh_s"], BY[settings["order"]], settings["gpu_power"], users)
+    ages: Ageing | None = None
+    if settings["age_power"] > 0.0:
+        ages = Ageing(
+            settings["age_power"], settings["age_stretch"], settings["age_least_s"], settings["age_share"]
+        )
+    order = GittinsOrder(table, settings["refresh_s"], BY[settings["order"]], settings["gpu_power"], users, ages)
+    order.alike_times = settings["alike_times"]
     return Dally(order, Limits(**{param.name: settings[param.name] for param in LIMITS}))
 
 

@@ -59,9 +59,7 @@ def quantum_s(job: Job, cluster: Cluster, context: Context) -> float:
 
 def residence_s(job: Job, context: Context) -> float:
     """Seconds for which the gang keeps the domain: the service that a finish of such gangs takes."""
-    limits = context.limits
-    hold_s = max(limits.least_hold_s, limits.hold * context.prices.restart_s(job))
-    return max(context.ranks.per_finish_s(job) * context.prices.best(job), hold_s)
+    return max(context.ranks.per_finish_s(job) * context.prices.best(job), context.hold_s(job))
 
 
 def claimants(now: float, queue: Queue, cluster: Cluster, credit: IdleCredit, context: Context) -> list[Job]:

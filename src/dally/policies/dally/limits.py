@@ -26,7 +26,8 @@ class Limits(NamedTuple):
     # No job is preempted for one of its size until one has lived so many times as long as another.
     alike: float = 0.0
     least_hold_s: float = 60.0  # for which a job keeps what it got,
-    hold: float = 4.0  # at least so many restarts
+    hold: float = 4.0  # at least so many restarts,
+    wide_hold: float = 5.0  # or these if it takes most of the cluster, where such gangs do much of the work
     # Moves to a faster place.
     migration: bool = True
     least_excess: float = 1.02  # slowdown over the best from which on a gang may move
@@ -70,6 +71,10 @@ class Limits(NamedTuple):
     patience: float = 8.0  # and so many times as long as it has run,
     stretch_s: float = 0.25 * DAY_S  # before it gets this long for sure,
     reserved: float = 0.1  # as long as such jobs hold no more than this share of the GPUs
+    # Where all jobs take about equally long, nobody gains by another's wait: patience is short.
+    alike_times: float = 0.0  # they do if 99 % of them end before so many times as long as half of them take
+    alike_patience: float = 2.0  # a job then waits at most so many times as long as the longest,
+    alike_reserved: float = 0.5  # as long as such jobs hold no more than this share of the GPUs
     most_candidates: int = 2048  # running jobs, the worst-ranked, that are looked at for one gang,
     most_domains: int = 256  # and domains that could be cleared of them
     most_prices: int = 20000  # asked for in one pass

@@ -20,7 +20,7 @@ from dally.policies.dally.limits import Limits
 from dally.policies.dally.migration import Migration
 from dally.policies.dally.reserved_domain import NO_JOB, reserve_domain, tier_with_room
 from dally.policies.dally.resizing import Resizing
-from dally.policies.dally.room import as_long_as_they_succeed, evict, evict_for, evict_older
+from dally.policies.dally.room import as_long_as_they_succeed, evict, evict_any, evict_older
 from dally.policies.dally.side import Side
 from dally.policies.dally.starvation import StarvationBound
 from dally.policies.events import PolicyEvent
@@ -218,9 +218,8 @@ class Dally(Policy):
     def _enter(self, job: Job, now: float) -> None:
         """Into the ledger of jobs that may be preempted or moved, unless it is non-preemptible."""
         if not job.non_preemptible:
-            hold_s = max(self.limits.least_hold_s, self.limits.hold * self._context.prices.restart_s(job))
             side = self._side_of(job.tenant)
-            until_s = max(job.since_s + hold_s, side.starvation.protected_until_s(job))
+            until_s = max(job.since_s + self._context.hold_s(job), side.starvation.protected_until_s(job))
             until_s = max(until_s, side.probes.protected_until_s(job))
             side.ledger.add(job, self._rank(job, now), max(until_s, side.credit.protected_until_s(job)))
 
@@ -240,13 +239,14 @@ class Dally(Policy):
         if side.seen == self._changes and now < side.due_s and queue.shown == side.shown:
             return []  # nothing happened: what was decided stands
         context = self._context
-        self.ranks.gpus = float(cluster.topology.total_gpus())
+        self.ranks.set_gpus(float(cluster.topology.total_gpus()), self.limits.finish_share)
         for moved in self.ranks.moved(now):
             job = moved.job
             if job.status == RUNNING:
                 self._side_of(job.tenant).ledger.rerank(job, -INFINITY if job.prioritized else moved.rank)
             elif queue.holds(job):  # not one on hold
                 queue.rerank(job, moved.rank, 0.0)
+        side.starvation.take_to_last(self.ranks.longest_s)
         context.reasons = self.reasons  # which may be a gate's
         context.prices.begin_pass()
         self._rooms_made = 0
@@ -375,11 +375,10 @@ class Dally(Policy):
 
     def _end_starvation(self, now: float, queue: Queue, cluster: Cluster) -> Iterator[Action]:
         """Serve jobs whose patience has ended; the first that cannot be served gets a domain reserved."""
-        starvation, reserved = self.starvation, self._side.reserved
+        starvation, reserved, gpus = self.starvation, self._side.reserved, cluster.topology.total_gpus()
         while True:
             job = starvation.first(now)
-            hidden = job is not None and not queue.shows(job)
-            if job is None or hidden or not starvation.room_for(job, cluster.topology.total_gpus(), now):
+            if job is None or not queue.shows(job) or not starvation.room_for(job, gpus, now):
                 reserved.release()
                 self.reasons.reserved(None, INFINITY)
                 return
@@ -397,7 +396,8 @@ class Dally(Policy):
             if not actions:
                 if before != NO_JOB:
                     reserved.reserve(job, near, before)
-                preempts = self.limits.preemption and cluster.counts_suffice(job)
+                early = starvation.is_early(job, now)
+                preempts = self.limits.preemption and cluster.counts_suffice(job) and not early
                 ready_s = reserve_domain(job, near, preempts, cluster, self._context.ledger, reserved)
                 self.reasons.reserved(job, ready_s)
                 return
@@ -473,7 +473,7 @@ class Dally(Policy):
                 return [Start(job, place)]
         if not cluster.counts_suffice(job) or not self.limits.preemption:
             return []
-        return evict_for(job, near, -INFINITY, now, cluster, self._context)
+        return evict_any(job, near, self.starvation.is_early(job, now), now, cluster, self._context)
 
     def _serve(self, job: Job, now: float, cluster: Cluster) -> list[Action]:
         """What makes the job start: a free place, others moved out of its way, or preempted; [] if nothing does."""

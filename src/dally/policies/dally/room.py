@@ -16,18 +16,24 @@ from dally.policies.placement.best_fit import fit_into
 from dally.policies.victims import Weighing
 
 AT_A_TIME: Final = 64  # running jobs looked at before asking whether that is enough
+# Who is spared, of those that may be preempted.
+NONE_SPARED: Final = 0
+SAME_SIZE: Final = 1
+SAME_OR_WIDER: Final = 2
 
 
 def make_room(job: Job, near: i64, rank: float, now: float, cluster: Cluster, context: Context) -> list[Action]:
     """Others moved out of the job's way or preempted, and its start; [] if there is no way."""
     limits = context.limits
+    # Before jobs were seen to differ a rank is a guess by age alone: of two of one size, either may as well run.
+    spares = SAME_SIZE if context.ranks.alike(limits.alike) else NONE_SPARED
     actions: list[Action] = []
     if limits.compaction:
         actions = _clear(job, near, now, cluster, context)
     if not actions and limits.preemption and cluster.feasibility is not None:
-        return _evict_tried(job, near, rank, limits.stick, now, cluster, context)
+        return _evict_tried(job, near, rank, limits.stick, spares, now, cluster, context)
     if not actions and limits.preemption:
-        rooms = _rooms(job, near, rank, limits.stick, now, cluster, context)
+        rooms = _rooms(job, near, rank, limits.stick, spares, now, cluster, context)
         actions = _evict(job, near, rooms, now, cluster, context)
         if not actions and limits.mixing:
             actions = _open(job, near, rooms, now, cluster, context)
@@ -53,11 +59,16 @@ def evict_older(job: Job, near: i64, age_s: float, now: float, cluster: Cluster,
     return _evict(job, near, rooms, now, cluster, context)
 
 
-def evict_for(job: Job, near: i64, rank: float, now: float, cluster: Cluster, context: Context) -> list[Action]:
-    """Jobs ranked worse than that preempted for the job, and its start; [] if there is no way."""
+def evict_any(job: Job, near: i64, early: bool, now: float, cluster: Cluster, context: Context) -> list[Action]:
+    """Jobs preempted for the job whatever their rank, and its start; [] if there is no way.
+
+    `early`: only narrower ones, which find room again more easily.
+    """
+    spares = SAME_OR_WIDER if early else NONE_SPARED
     if cluster.feasibility is not None:
-        return _evict_tried(job, near, rank, 1.0, now, cluster, context)
-    return _evict(job, near, _rooms(job, near, rank, 1.0, now, cluster, context), now, cluster, context)
+        return _evict_tried(job, near, -INFINITY, 1.0, spares, now, cluster, context)
+    rooms = _rooms(job, near, -INFINITY, 1.0, spares, now, cluster, context)
+    return _evict(job, near, rooms, now, cluster, context)
 
 
 def any_eviction(
@@ -142,7 +153,7 @@ def _evict(
 
 
 def _evict_tried(
-    job: Job, near: i64, rank: float, stick: float, now: float, cluster: Cluster, context: Context
+    job: Job, near: i64, rank: float, stick: float, spares: i64, now: float, cluster: Cluster, context: Context
 ) -> list[Action]:
     """The same where jobs have constraints: the worst-ranked go, as if, until the job has a place."""
     cluster.focus(job)
@@ -154,7 +165,7 @@ def _evict_tried(
         if candidates is None:
             break
         context.prices.queries += len(candidates)
-        for other in _worth_it(job, rank, candidates, context):
+        for other in _not_spared(job, candidates, spares):
             weighing.add(other)
             if weighing.domain >= 0:
                 break
@@ -180,7 +191,7 @@ def _open(
 
 
 def _rooms(
-    job: Job, near: i64, rank: float, stick: float, now: float, cluster: Cluster, context: Context
+    job: Job, near: i64, rank: float, stick: float, spares: i64, now: float, cluster: Cluster, context: Context
 ) -> dict[int, Room]:
     """By domain, what there is for the job if the jobs are preempted that count as worse than that rank.
 
@@ -195,19 +206,16 @@ def _rooms(
         if candidates is None:
             break
         context.prices.queries += len(candidates)
-        enough += add_candidates(rooms, job.gpus, near, _worth_it(job, rank, candidates, context), cluster)
+        enough += add_candidates(rooms, job.gpus, near, _not_spared(job, candidates, spares), cluster)
         seen += AT_A_TIME
     return rooms
 
 
-def _worth_it(job: Job, rank: float, candidates: list[Job], context: Context) -> list[Job]:
-    """Those of the worse-ranked whose preemption is a gain as far as jobs were seen to differ.
-
-    Before that a rank is a guess by age alone: of two jobs of one size the one that runs is as good as the other.
-    """
-    if rank == -INFINITY or not context.ranks.alike(context.limits.alike):
+def _not_spared(job: Job, candidates: list[Job], spares: i64) -> list[Job]:
+    if spares == NONE_SPARED:
         return candidates
-    return [other for other in candidates if other.gpus != job.gpus]
+    wider = spares == SAME_SIZE
+    return [other for other in candidates if other.gpus < job.gpus or (wider and other.gpus > job.gpus)]
 
 
 def _and_start(job: Job, tier: i64, domain: i64, actions: list[Action], cluster: Cluster) -> list[Action]:

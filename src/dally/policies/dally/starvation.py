@@ -19,11 +19,12 @@ class StarvationBound:
     patience ended before. A prioritized job has none left.
     """
 
-    __slots__ = ("_ends", "_jobs", "_limits", "_protected")
+    __slots__ = ("_ends", "_jobs", "_limits", "_longest_s", "_protected")
 
     def __init__(self, limits: Limits, protected: dict[int, tuple[int, float]] | None = None) -> None:
         """`protected`: whoever is, of all tenants (policies/gate): by index GPUs, and until when."""
         self._limits: Limits = limits
+        self._longest_s: float = INFINITY  # how long jobs take, if all take about equally long
         self._jobs: dict[int, Job] = {}
         self._ends: IndexedHeap = IndexedHeap()
         self._protected: dict[int, tuple[int, float]] = protected if protected is not None else {}
@@ -32,12 +33,32 @@ class StarvationBound:
         """The job begins to wait, or waits again."""
         self._jobs[int(job.number)] = job
         self._protected.pop(int(job.index), None)
-        limits = self._limits
-        end_s = job.submit_s + limits.patience_s + (1.0 + limits.patience) * job.held_s
+        self._put(job)
+
+    def take_to_last(self, longest_s: float) -> None:
+        """All jobs take about so long, at most; infinity: they differ."""
+        if longest_s != self._longest_s:
+            self._longest_s = longest_s
+            for job in self._jobs.values():
+                self._put(job)
+
+    def _put(self, job: Job) -> None:
+        """Note when the patience of a waiting job ends."""
+        end_s = self._last_s(job)
+        if self._longest_s < INFINITY:
+            end_s = min(end_s, job.submit_s + self._limits.alike_patience * self._longest_s + job.held_s)
         if job.prioritized:
             self._ends.put(job.number, -INFINITY, end_s)
         else:
             self._ends.put(job.number, end_s, 0.0)
+
+    def _last_s(self, job: Job) -> float:
+        """When its patience ends, whatever other jobs are like."""
+        return job.submit_s + self._limits.patience_s + (1.0 + self._limits.patience) * job.held_s
+
+    def is_early(self, job: Job, now: float) -> bool:
+        """Whether the patience of that job has ended only because all jobs take about equally long."""
+        return not job.prioritized and now < self._last_s(job)
 
     def leaves(self, job: Job) -> None:
         """The job waits no more."""
@@ -62,7 +83,10 @@ class StarvationBound:
         for gpus, until_s in self._protected.values():
             if until_s > now:
                 held += gpus
-        return held == 0 or float(held + job.gpus) <= self._limits.reserved * float(total)
+        share = self._limits.reserved
+        if self._longest_s < INFINITY:
+            share = max(share, self._limits.alike_reserved)
+        return held == 0 or float(held + job.gpus) <= share * float(total)
 
     def protect(self, job: Job, until_s: float) -> None:
         """The job was served and keeps its GPUs until then."""

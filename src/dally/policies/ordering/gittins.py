@@ -11,6 +11,7 @@ from dally.cluster.capacity import Cluster
 from dally.heap import IndexedHeap
 from dally.model import CANCELLED, INFINITY, RUNNING, Job
 from dally.pickles import picklable
+from dally.policies.ordering.ageing import Ageing
 from dally.policies.ordering.base import Order
 from dally.policies.ordering.inflow import Inflow
 from dally.policies.ordering.user_stretch import UserStretch
@@ -68,6 +69,7 @@ class GittinsOrder(Order):
         by: i64 = GITTINS,
         gpu_power: float = 1.0,
         users: UserStretch | None = None,
+        ages: Ageing | None = None,
     ) -> None:
         self.table: HazardTable = table
         self.statements: StatementTable = StatementTable()
@@ -84,12 +86,17 @@ class GittinsOrder(Order):
         self._drain_s: float = INFINITY  # until all would be done, with no GPU idle
         self.gpu_power: float = gpu_power
         self.users: UserStretch | None = users
+        self.ages: Ageing | None = ages
+        self.alike_times: float = 0.0  # jobs are alike if few take so many times as long as half of them do,
+        self.longest_s: float = INFINITY  # and then all take up to this
         self._due: list[Ranked] = []  # whose ranks are to be worked out anew,
         self._refreshed: i64 = 0  # of which so many are done
 
     def saved(self) -> dict[str, Any]:
         """What was learnt, of statements only if any job made one."""
         saved = self.table.saved()
+        if self.ages is not None:
+            saved["ageing"] = self.ages.saved()
         return saved | {"statements": self.statements.saved()} if self.statements.any() else saved
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -97,6 +104,8 @@ class GittinsOrder(Order):
         self.table.restore(saved)
         if "statements" in saved:
             self.statements.restore(saved["statements"])
+        if self.ages is not None and "ageing" in saved:
+            self.ages.restore(saved["ageing"])
 
     def key(self, job: Job, now: float) -> float:
         return self.ranked(job).rank
@@ -180,6 +189,8 @@ class GittinsOrder(Order):
         """Those whose ranks have changed by themselves since this was last asked."""
         moved = [ranked for ranked in self._restated if not ranked.gone]
         self._restated = []
+        if self.ages is not None:
+            self.ages.now = now
         while len(self._crossings) > 0 and self._crossings.key(self._crossings.first()) <= now:
             ranked = self._ranked[int(self._crossings.pop())]
             if self._cross(ranked, now):
@@ -188,6 +199,7 @@ class GittinsOrder(Order):
         if now - self._refreshed_s >= self.refresh_s or self.table.is_stale(self._known_at):
             self._refreshed_s = now
             self._known_at = self.table.finishes
+            self.longest_s = self.table.recompute(self.alike_times)
             if not self._due:
                 self._due = list(self._ranked.values())
                 if self.statements.any():
@@ -195,6 +207,12 @@ class GittinsOrder(Order):
         if self._due:
             moved += self._refresh()  # one who crossed is named again only if that changed its rank
         return moved
+
+    def set_gpus(self, gpus: float, share: float) -> None:
+        """So many the cluster has; a gang of that share of them is one of the whole cluster."""
+        self.gpus = gpus
+        if self.ages is not None:
+            self.ages.gpus = share * gpus
 
     def _draining_s(self, now: float) -> float:
         """How long all GPUs together need for the work that all jobs in the system are expected to have left.
@@ -247,6 +265,8 @@ class GittinsOrder(Order):
             ranked.rank = gpus * self._order(ranked) * ranked.best
             if self.users is not None:
                 ranked.rank *= self.users.weight(job)
+            if self.ages is not None:
+                ranked.rank /= self.ages.factor(job)
 
     def _cross(self, ranked: Ranked, now: float) -> bool:
         """Into the age bin where its work is now; whether that is another one."""
@@ -338,6 +358,8 @@ class GittinsOrder(Order):
             self.users.leaves(job, now)
         ranked = self._ranked.pop(int(job.index))
         ranked.gone = True
+        if self.ages is not None:
+            self.ages.ended(job)
         if ranked.stated_s > 0.0:
             self._judge(ranked)
         last = self.table.bin_of(job.work_s)

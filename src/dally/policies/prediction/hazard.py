@@ -17,6 +17,9 @@ GROWTH: Final = 1.3  # each age bin is so many times as long as the one before
 LONGEST_S: Final = 60.0 * 86400.0
 LARGEST_SIZE: Final = 128  # larger gangs share a class
 LEAST_SURVIVAL: Final = 0.02  # a horizon is not extended beyond where so few get
+ALL: Final = 0  # the class of all jobs
+LEFT_OUT: Final = 0.01  # share of the jobs that may take longer than what counts as the longest
+FEW: Final = 100  # finishes that do not show that
 
 
 def age_edges() -> vec[float]:
@@ -87,6 +90,8 @@ class HazardTable(Part):
         self.edges_s: vec[float] = age_edges()
         self.bins: i64 = len(self.edges_s)
         self.finishes: i64 = 0
+        self._recomputed_at: i64 = 0  # finishes when jobs alike were last recomputed
+        self._longest_s: float = INFINITY  # how long jobs take, if all take about equally long
         self._first_end: i64 = self.bins  # the lowest age bin in which a job has ended,
         self._oldest: i64 = 0  # and the highest that one has reached
         self.prior: vec[float] = vec[float]([1.0 - 1.0 / GROWTH] * int(self.bins))
@@ -150,7 +155,8 @@ class HazardTable(Part):
         self._oldest = max(self._oldest, age_bin)
         self.finishes += 1
         leaf.version += 1
-        leaf.known_at = -1
+        if self._longest_s == INFINITY:
+            leaf.known_at = -1
         if self.keep < 1.0:
             for place in range(self.bins):
                 leaf.met[place] *= self.keep
@@ -222,10 +228,35 @@ class HazardTable(Part):
         """Whether enough jobs finished since then for ranks to be worked out again: 20 and 2 %."""
         return self.finishes - known_at > 20 + self.finishes // 50
 
+    def recompute(self, alike: float) -> float:
+        """All ranks are worked out anew, from what is known by now: how long jobs take, if all are alike.
+
+        They are if all but 1 % take less than `alike` times as long as half of them do; infinity where they differ
+        by more, or few have ended. What is learnt of jobs alike then counts from the next time on, for all at once:
+        they must not overtake each other because of it.
+        """
+        self._longest_s = self._longest(alike)
+        if self._longest_s < INFINITY:
+            self._recomputed_at = self.finishes
+        return self._longest_s
+
+    def _longest(self, alike: float) -> float:
+        if self.finishes < FEW:
+            return INFINITY
+        survival = 1.0
+        median_s = 0.0
+        for place in range(self.bins):
+            if median_s == 0.0 and survival <= 0.5:
+                median_s = self.edges_s[place]
+            if survival <= LEFT_OUT:
+                return self.edges_s[place] if self.edges_s[place] <= alike * median_s else INFINITY
+            survival *= 1.0 - self._seen_hazard(ALL, place)
+        return INFINITY
+
     def _known(self, number: i64) -> AgeClass:
         """The class with its hazards worked out, not too long ago."""
         group = self._classes[number]
-        if group.known_at < 0 or self.is_stale(group.known_at):
+        if group.known_at < self._recomputed_at or self.is_stale(group.known_at):
             group.known_at = self.finishes
             group.hazards = self._hazards(number)
             group.lefts_s = self._lefts_s(group.hazards)
