@@ -147,8 +147,8 @@ class GoodputRounds(Policy):
         while place < len(growing):
             job = growing[place][2]
             place += 1
-            size = chosen[int(job.index)]
-            if int(job.index) not in self._present or (job.status == RUNNING and job.gpus >= size):
+            size = chosen[int(job.index)]  # 0: it was to stop, did not at first, and made way only now
+            if size == 0 or int(job.index) not in self._present or (job.status == RUNNING and job.gpus >= size):
                 continue
             allocation = self._place(job, size, cluster)
             if allocation is None and job.status != RUNNING:
