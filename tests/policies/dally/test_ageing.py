@@ -14,6 +14,7 @@ from dally.policies.ordering.gittins import GittinsOrder
 from dally.policies.prediction.hazard import HazardTable
 from dally.policies.registry import build
 from dally.testing import record_of
+from dally.testing.invariants import JobRow
 from dally.testing.strategies import Case
 
 HOUR_S = 3600.0
@@ -131,7 +132,7 @@ def test_patience_is_short_where_jobs_are_alike() -> None:
     assert not bound.room_for(_job(2, 4), 10, 300.0)
 
 
-def _run(jobs: Asked, **settings: str) -> list[Job]:
+def _run(jobs: Asked, **settings: str) -> list[JobRow]:
     grid: list[tuple[tuple[str, ...], int]] = [((f"r{rack}",), 4) for rack in range(2) for _ in range(2)]
     return record_of(Case(grid, jobs, costs=Costs(1.0, 1.0, 0.0)).run(build("dally", settings))).jobs
 
