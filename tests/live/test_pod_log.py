@@ -9,7 +9,6 @@ import pytest
 from dally.live.backends.base import BackendError
 from dally.live.backends.kubernetes import KubernetesBackend
 from dally.live.backends.kubernetes.kube_api import RefusedError
-from dally.live.backends.kubernetes.options import KubeOptions
 from dally.live.backends.kubernetes.pod_log import PodLog
 from dally.live.backends.kubernetes.pod_record import pod_record
 from dally.progress.line_parser import parse_line
@@ -74,7 +73,7 @@ def test_container_is_the_one_with_gpus() -> None:
 
 @pytest.mark.parametrize("logs", [False, True])
 def test_source_of_a_gang(server: Server, backend: KubernetesBackend, logs: bool) -> None:
-    backend._options = KubeOptions(backend._options.kubeconfig, events=False, logs=logs)
+    backend._progress._logs = logs
     running = of_job("g", 0, node="n1")
     running["metadata"]["annotations"] = {"dally.io/progress": "3/10", "dally.io/pattern": "lap {step} of {total}"}
     running["status"] = {"phase": "Running"}

@@ -6,10 +6,14 @@ multiple-choice knapsack, and going through the jobs with the best cost for ever
 
 from __future__ import annotations
 
+from typing import Final
+
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.model import INFINITY
+
+FIRST: Final = 1e9  # above any sum of other costs
 
 
 class SizeOptions:
@@ -25,6 +29,12 @@ class SizeOptions:
         """One more."""
         self.sizes = append(self.sizes, size)
         self.costs = append(self.costs, cost)
+
+    def put_first(self) -> None:
+        """The job goes without only if those that are put first need all GPUs."""
+        for option in range(len(self.sizes)):
+            if self.sizes[option] == 0:
+                self.costs[option] += FIRST
 
 
 def cheapest_sizes(jobs: list[SizeOptions], gpus: i64) -> list[int]:

@@ -16,7 +16,7 @@ from dally.policies.events import PolicyEvent
 from dally.policies.goodput.knapsack import SizeOptions, cheapest_sizes
 from dally.policies.placement.best_fit import best_fit
 from dally.policies.placement.smaller_allocation import part_of
-from dally.policies.queue import Queue
+from dally.policies.queue import Queue, demand
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -108,6 +108,9 @@ class GoodputRounds(Policy):
         jobs.extend(queue.jobs())
         total = cluster.topology.total_gpus()
         options = [self.costs(job, self._sizes_of(job, cluster), len(jobs), total, now) for job in jobs]
+        for job, offered in zip(jobs, options, strict=True):
+            if job.prioritized:
+                offered.put_first()
         sizes = cheapest_sizes(options, room)
         growing: list[tuple[int, int, Job]] = []
         for place, job in enumerate(jobs):
@@ -144,11 +147,14 @@ class GoodputRounds(Policy):
     ) -> Iterator[Action]:
         """Place those that get more GPUs, largest first; smaller ones of the round make way and come again."""
         place = 0
+        waits_first: set[int] = set()  # what jobs ask for that are first in the queue and have no place yet
         while place < len(growing):
             job = growing[place][2]
             place += 1
             size = chosen[int(job.index)]  # 0: it was to stop, did not at first, and made way only now
             if size == 0 or int(job.index) not in self._present or (job.status == RUNNING and job.gpus >= size):
+                continue
+            if job.status != RUNNING and demand(job) in waits_first:
                 continue
             allocation = self._place(job, size, cluster)
             if allocation is None and job.status != RUNNING:
@@ -160,6 +166,8 @@ class GoodputRounds(Policy):
                 allocation = self._place(job, size, cluster)
             if allocation is not None:
                 yield Resize(job, allocation) if job.status == RUNNING else Start(job, allocation)
+            elif job.prioritized:
+                waits_first.add(demand(job))
 
     def _place(self, job: Job, size: i64, cluster: Cluster) -> Allocation | None:
         """Free GPUs, or its own and free ones, at the closest tier that they are to be had at."""
@@ -190,6 +198,8 @@ class GoodputRounds(Policy):
         for other in sorted(self._running.values(), key=_smallest_first):
             if other.gpus >= size or other.tenant != job.tenant or not self._may_stop(other, self._began_s):
                 continue
+            if other.prioritized:
+                continue
             weighed.append(other)
             domain = emptied(other, cluster, tier, gained, size)
             if domain >= 0:
@@ -197,8 +207,8 @@ class GoodputRounds(Policy):
         return []
 
 
-def _by_size(row: tuple[int, int, Job]) -> tuple[int, int]:
-    return row[0], row[1]
+def _by_size(row: tuple[int, int, Job]) -> tuple[int, int, int]:
+    return 0 if row[2].prioritized else 1, row[0], row[1]
 
 
 def _smallest_first(job: Job) -> tuple[int, int]:
