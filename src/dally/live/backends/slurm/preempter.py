@@ -22,7 +22,7 @@ from dally.live.backends.slurm.tools import DID_NOT_ANSWER, NO_ANSWER, Tools
 
 PAUSED_WITHIN_S: Final = 1.0  # SIGSTOP reaches a job, and an earlier end reaches slurmctld
 TERMINATED_WITHIN_S: Final = 0.4  # SIGTERM reaches a paused job
-TIMES_AS_LONG: Final = 5.0  # both take longer where the call itself does: so much longer than that,
+TIMES_AS_LONG: Final = 5.0  # both take longer where Slurm answers late: so much longer than that,
 LONGEST_S: Final = 5.0  # and at most so long
 AGAIN_AFTER_S: Final = 2.0  # with jobs that were paused and could not be requeued
 REFUSED_S: Final = 15.0  # so long a failure answers for the next order, and the job is left in peace
@@ -164,9 +164,13 @@ class Preempter(OrderWorker[list[str]]):
         return failed + self._all_or_each(ENDED_REQUEUE, ended)
 
     def _signal(self, name: str, jobs: Sequence[str], within_s: float) -> dict[str, str]:
-        """The jobs' states when the signal has had its effect: later where Slurm is busy, as its answer shows."""
-        began_s = time.monotonic()
+        """The jobs' states when the signal has had its effect: later where Slurm is busy, as its answer shows.
+
+        scancel itself says nothing of that: for a task of an array it takes 10 s on an idle Slurm.
+        """
         self._all_or_each(("scancel", f"--signal={name}", "--full"), jobs)  # one that has ended cannot have it
+        began_s = time.monotonic()
+        self.states(jobs)
         took_s = time.monotonic() - began_s
         time.sleep(max(within_s, min(LONGEST_S, TIMES_AS_LONG * took_s)))
         return self.states(jobs)
