@@ -23,7 +23,10 @@ from tests.live.test_slurm_records import job_of
         ("train --hf-token hf_abc --lr 1", "train --hf-token --lr 1"),
         ("WANDB_API_KEY=123abc python a.py", "WANDB_API_KEY python a.py"),
         ("a --password=x y", "a --password y"),
+        ("curl -H Authorization: Bearer abc123 --lr 1", "curl -H Authorization --lr 1"),
+        ("git clone https://ann:pw@host/x", "git clone https://host/x"),
         ("x" * 1000, "x" * LONGEST_COMMAND),
+        ("x" * 1_000_000, "x" * LONGEST_COMMAND),  # looked at in full, it would take hours
     ],
 )
 def test_secrets_are_left_out(text: str, kept: str) -> None:

@@ -13,7 +13,9 @@ from dally.traces.times import span_s
 
 FACT_NAMES = ("model", "expected", "checkpoint", "group", "shape", "preempt")
 LONGEST_COMMAND = 500
-_SECRET = re.compile(r"(?i)(\S*(?:token|key|secret|passw|auth|credential)[\w-]*)[= :]+\S+")
+_NAMED = r"(?i)(\S*(?:token|key|secret|passw|auth|credential)[\w-]*)[= :]+"
+_SECRET = re.compile(_NAMED + r"(?:(?:bearer|basic)[ :]+)?\S+")
+_IN_ADDRESS = re.compile(r"://[^/\s@]+@")  # a user's name and password
 LONGEST_S = 10.0 * 365.0 * 86400.0
 NOTHING_STATED = JobSpec(0)
 
@@ -48,8 +50,11 @@ def read_facts(result: Mapping[str, Any], problems: list[str]) -> JobSpec:
 
 
 def command_line_of(text: str) -> str:
-    """What is kept of a command line: nothing after an option named like a secret, and of a long one its begin."""
-    return _SECRET.sub(r"\1", text)[:LONGEST_COMMAND]
+    """What is kept of a command line: nothing after an option named like a secret, and of a long one its begin.
+
+    It is cut first: any user may write a megabyte, and the pattern's time grows with the square of the length.
+    """
+    return _SECRET.sub(r"\1", _IN_ADDRESS.sub("://", text[:LONGEST_COMMAND]))
 
 
 def _pattern(text: object, problems: list[str]) -> str:
