@@ -53,6 +53,8 @@ def attack(kube: KubeCluster, victims: list[str]) -> None:
         data = {"metadata": {"name": f"dally-hosts-{victim}"}, "data": {"hostfile": "mine"}}
         kube.admin.post(f"{SPACE}/configmaps", data)
     _pod(kube, "huge", 8, {}, {}, containers=[_container("9000000000")])
+    wordy = {**_container("8"), "args": ["x" * 1_000_000]}
+    _pod(kube, "wordy", 8, {"dally.io/gang-size": "2"}, {}, containers=[wordy])
     rule = {"labelSelector": {}, "namespaces": ["default"], "topologyKey": "kubernetes.io/hostname"}
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}}
     _pod(kube, "alone", 8, {"dally.io/gang-size": "2"}, {}, affinity=apart)  # which waits, and so keeps nobody away
