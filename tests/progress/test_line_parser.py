@@ -17,7 +17,7 @@ from tests.progress.other_programs import lines
 
 ROWS = [
     json.loads(line)
-    for name in ("known_lines.jsonl", "more_frameworks.jsonl")
+    for name in ("known_lines.jsonl", "more_frameworks.jsonl", "many_scripts.jsonl")
     for line in Path(__file__).with_name(name).read_text(encoding="utf-8").splitlines()
 ]
 CORPUS = Path(__file__).parents[3] / "shared" / "reference" / "log_lines.jsonl"

@@ -12,9 +12,9 @@ from dally.progress.seconds import in_seconds, inverse, seconds_per_step
 _COUNT: Final = r"\d[\d,]*(?:\.\d+)?[kKMGT]?"
 _TQDM: Final = re.compile(
     rf"(?:(?P<percent>\d{{1,3}})%\|[^|]*\||\s(?P<bare>\d{{1,3}})%|(?<!\S))\s*(?P<step>{_COUNT})/(?P<total>{_COUNT})\s*"
-    rf"(?P<size>[kKMGTi]*B)?\s*\[(?:\d+ days?, )?(?P<elapsed>\d+:\d\d(?::\d\d)?)<"
-    rf"(?:(?P<left>[\d:?]+(?: days?, [\d:]+)?)"
-    r"(?:, *(?P<rate>[\d.]+|\?)(?P<scale>[kMG]?)(?P<unit>\w+/s|s/\w+|ms/\w+))?)?"
+    rf"(?P<size>[kKMGTi]*B)?\s*\[(?:\d+ days?, )?(?P<elapsed>\d+:\d\d(?::\d\d)?|\d+\.\d[smh])<"
+    rf"(?:(?P<left>[\d:?]+(?: days?, [\d:]+)?|\d+\.\d[smh])"
+    r"(?:, *(?P<rate>[\d.]+|\?) ?(?P<scale>[kMG]?)(?P<unit>\w+/s|s/\w+|ms/\w+))?)?"
 )
 _ENDLESS: Final = re.compile(
     rf"(?<!\S)(?P<step>{_COUNT})(?P<what>it|step|batch) \[(?P<elapsed>[\d:]+), *"
@@ -48,7 +48,7 @@ EVALUATES: Final = re.compile(
     re.IGNORECASE,
 )
 _TRAINS: Final = re.compile(
-    r"(?<![a-z])(?:train\w*|epochs?|steps?|iter\w*|loss\w*|fine-?tun\w*|batch\w*|updates?|optim\w*|fit\w*|progress|ep)(?![a-z])",
+    r"(?<![a-z])(?:(?:pre)?train\w*|epi(?:sodes?)?|rounds?|epochs?|steps?|iter\w*|loss\w*|fine-?tun\w*|batch\w*|updates?|optim\w*|fit\w*|progress|ep)(?![a-z])",
     re.IGNORECASE,
 )
 _METRIC: Final = re.compile(
@@ -67,14 +67,24 @@ _LOGGER: Final = re.compile(r"^(?:\d[\d\-/:.,TZ\s]*|\s|\[[^\]]*\]|INFO\w*|DEBUG|
 def bar(text: str) -> LineProgress | None:
     """What a bar says of training; None if the line has none, an empty row if it is of something else."""
     if "[" in text and (":" in text or "<" in text):
-        match = _TQDM.search(text) or _ENDLESS.search(text)
-        if match is not None:
-            return _tqdm(text, match)
+        bars = list(_TQDM.finditer(text)) or list(_ENDLESS.finditer(text))
+        if bars:
+            return _last_of(text, bars)
     return _rich(text) or _keras(text)
 
 
-def _tqdm(text: str, match: re.Match[str]) -> LineProgress:
-    label, rest = text[: match.start()], text[match.end() :]
+def _last_of(text: str, bars: list[re.Match[str]]) -> LineProgress:
+    """What the last of the bars that is of training says: without line ends, several stand in one line."""
+    ends = [0, *(bar.end() for bar in bars)]
+    for place in range(len(bars) - 1, -1, -1):
+        label = text[ends[place] : bars[place].start()]
+        progress = _tqdm(label.rpartition("]")[2] if place else label, text[bars[place].end() :], bars[place])
+        if progress.is_known():
+            return progress
+    return LineProgress()
+
+
+def _tqdm(label: str, rest: str, match: re.Match[str]) -> LineProgress:
     values = match.groupdict()
     epoch, epochs = _epoch_of(label, rest)
     if EVALUATES.search(label):
@@ -91,6 +101,8 @@ def _tqdm(text: str, match: re.Match[str]) -> LineProgress:
 def _of_training(label: str, rest: str, unit: str | None) -> bool:
     """Whether a bar with that label, and with that behind it, counts steps of training."""
     bare = _LOGGER.sub("", label).strip(" :|")
+    if _EPOCH.search(bare) is not None:
+        return True
     if _ELSEWHERE.search(bare):
         return False
     if _TRAINS.search(bare):
@@ -121,7 +133,7 @@ def _epoch_of(label: str, rest: str) -> tuple[float | None, int | None]:
     return (None, None) if match is None else (float(match[1]), whole(match[2]))
 
 
-# Lightning's RichProgressBar, and the bars of ultralytics since 8.3.
+# Rich's: Lightning's RichProgressBar, and the bars of ultralytics since 8.3.
 _RICH: Final = re.compile(
     rf"Epoch (?P<epoch>\d+)(?:/(?P<epochs>\d+))?:?\s+[━╸╺─ ]+(?P<step>\d+)/(?P<total>\d+)\s+[\d:]+ •\s+[\d:\-]+\s*"
     rf"(?:(?P<rate>{NUMBER})(?P<unit>it/s|s/it))?"
@@ -130,13 +142,18 @@ _ROW: Final = re.compile(
     rf"^\s*(?P<epoch>\d+)/(?P<epochs>\d+)\s+[\d.]+[GM]\s.*?\d+% [━╸─]+ (?P<step>\d+)/(?P<total>\d+)"
     rf"(?:\s+(?P<rate>{NUMBER})(?P<unit>it/s|s/it))?"
 )
+_LABELLED: Final = re.compile(
+    r"^\W*(?:[Pp]re)?[Tt]rain\w{0,9}:?(?:\W{1,4}[Ee]poch (?P<epoch>\d+)(?:/(?P<epochs>\d+))?)?"
+    r":? +[━╸╺─ ]{4,}(?:\d+%)?\s+"
+    r"(?P<step>\d+)/(?P<total>\d+)(?!\s*[kKMG]?i?B\b)(?:.*?\s(?P<rate>[\d.]+) ?(?P<unit>it/s|s/it))?"
+)
 
 
 def _rich(text: str) -> LineProgress | None:
     if "━" not in text and "─" not in text:
         return None
-    match = _RICH.search(text) or _ROW.search(text)
-    if match is None:
+    match = _RICH.search(text) or _ROW.search(text) or _LABELLED.match(text)
+    if match is None or EVALUATES.search(text, 0, match.start("step")):
         return None
     values = match.groupdict()
     return LineProgress(

@@ -48,31 +48,16 @@ TABLE: Final = (
     pattern("MMEngine evaluation by iteration", r"Iter\((?:val|test)\)\s*\[", False),
     # Training.
     pattern("dally.report", rf"^\s*{LINE}<step>(?:/<total>)?\s*$", False),
-    pattern("DeepSpeed", r"\bepoch=<epoch>/micro_step=\d+/global_step=<step>"),
     pattern("DeepSpeed 0.2", r"(?:^|\s)<epoch>/<step>, SamplesPerSec="),
-    pattern("DeepSpeed step", r"\bstep=<step>, skipped=\d+, lr="),
     pattern("Composer", r"^\s*(?:.*\s)?(?:\[epoch=<epoch>(?:/<epochs>)?\])?\[batch=<step>/<total>\]"),
     pattern("Composer step", r"^\s*(?:\[metric\])?\s*[Tt]rain time/batch: <step>\s*$", False),
-    pattern("Composer epoch", r"^\s*[Tt]rain time/epoch: <epoch>\s*$", False),
     pattern("Composer rate", r"^\s*[Tt]rain throughput/batches_per_sec: <per_s>\s*$", False),
-    pattern("OLMo", r"\[step=<step>/<total>(?:,epoch=<epoch>)?"),
     pattern("ESPnet", r"(?<!\d)<epoch>epoch:train:\d+-<step>batch:"),
-    pattern("ESPnet epoch", r"(?<!\d)<epoch>/<epochs>epoch started", False),
     pattern("ALF", r"->\s*\S+:\s+<step> time=<s> throughput="),
-    pattern("fairseq", r"\bepoch <epoch>:?\s+<step> / <total>\s+loss="),
-    pattern("fairseq evaluation", r"\bepoch <epoch>\s*\|\s*valid\b", False),
-    pattern("fairseq epoch", r"\bepoch <epoch>\s*\|\s*(?:train )?loss [\d.]", False),
-    pattern(
-        "word language model",
-        r"\|\s*epoch\s+<epoch>\s*(?:step\s+<step>\s*\|\s+\d+\s+batches|\|\s*<step>/\s*"
-        r"<total> batches)",
-    ),
     pattern("Ray Train", r"Training finished iter(?:ation)? <step> at ", False),
     pattern("Ray Train table", r"^\s*│?\s*training_iteration:?\s+<step>\s*│?\s*$", False),
     pattern("Ray Train seconds", r"^\s*│?\s*time_this_iter_s:?\s+<s>\s*│?\s*$", False),
     pattern("TensorFlow rate", r"\bglobal_step/sec: <per_s>"),
-    pattern("TensorFlow Estimator", r"\bloss = \S+, step = <step>", False),
-    pattern("TensorFlow speech", r"\bStep #<step>: rate ", False),
     pattern("TensorFlow model garden", r"TimeHistory: [\d.]+ seconds.* between steps \d+ and <step>", False),
     pattern("tf_cnn_benchmarks", r"^\s*<step>\s+images/sec: ", False),
     pattern("torchtitan start", r"\btotal steps <total> \(warmup \d+\)", False),
@@ -81,55 +66,36 @@ TABLE: Final = (
     pattern("Hugging Face start", r"[Tt]otal (?:optimization )?steps\s*=\s*<total>", False),
     pattern("Hugging Face epochs", r"^\W*(?:.*(?:INFO|>>|\s-)\S*\s+)?[Nn]um [Ee]pochs = <epochs>\s*$", False),
     pattern("Coqui TTS", r"--> (?:TIME: \S+ \S+ -- )?STEP: <step>/<total> -- GLOBAL_STEP: \d", False),
-    pattern("Coqui TTS epoch", r"^\s*> EPOCH: <epoch>/<epochs>\s*$", False),
     pattern("DeePMD-kit", r"\bDEEPMD INFO\s+[Bb]atch\s+<step>: ", False),
-    pattern("fastprogress", r"\bEpoch <epoch>/<epochs> : \|[^|]*\| [\d.]+% \[<step>/<total> [\d:]+<", False),
-    pattern("TensorFlow controller", r"\btrain \| step:\s+<step> \| steps/sec:\s+<per_s> "),
     # Samples, not steps: the time beside them is that of a batch.
     pattern("OpenCLIP", r"\bTrain Epoch: <epoch>\s*\[ *<step>/ *<total> \(.*\bBatch \(t\):", False),
-    pattern("LitGPT", r"\bEpoch <epoch> \| iter \d+ step <step> \|", False),  # several iterations a step
-    pattern("MaxText", r"\bcompleted step: <step>, seconds: <s>"),
+    pattern("LitGPT", r"(?:\bEpoch <epoch> \| )?\biter \d+ step <step>\b", False),  # several iterations a step
+    pattern("darkflow", r"^\W*Finish <epoch> epoch\(es\)", False),
+    pattern("Tacotron 2", r"^\W*Train loss <step> [\d.]+ Grad Norm"),
+    pattern("llama.cpp", r"\btrain: \[[^\]]*\] data=<step>/<total> loss=", False),
+    pattern("Deeplearning4j", r"\bScore at iteration <step> is ", False),
+    pattern("Stable-Baselines3", r"^\W*total_timesteps\s+\|\s+<step>\s*\|\s*$", False),
+    pattern("MLPerf", r":::MLLOG .*\"(?:step_num\": <step>|epoch_num\": <epoch>)", False),
     pattern(
         "HF Trainer in notebooks",
         r"\[\s*<step>/<total> [\d:]+ < [\d:]+, <per_s> it/s(?:, Epoch <epoch>/"
         r"<epochs>)?",
     ),
-    pattern("nanochat, NeMo RL", r"^\W*={3,}\s*[Ss]tep <step>/<total>\s*={3,}", False),
     pattern("PyTorch tutorial", r"\bEpoch <epoch> \| Batchsize: \d+ \| Steps: <total>\b", False),
-    pattern("DCGAN", r"\[<epoch>/<epochs>\]\s*\[<step>/<total>\]\s*.*[Ll]oss"),
     pattern("DLLogger", r"\bDLL .* - \(<epoch>, <step>\)"),
     pattern("clu", r"\]\s+\[<step>\] (?:\w+/)*\w+=[\d.]+, ", True),
     pattern("Levanter", r"Progress on:\s*train\s+<step>(?:it)?/<total>(?:it)?\s+rate:(?:<s>s/it|<per_s>it/s)"),
     pattern("nerfstudio", r"^\s*<step> \(\d+\.\d+%\)\s+(?:<ms> ms|<s> s)\s"),
-    pattern("XGBoost", r"^\s*\[<step>\]\s+\S+-\w+:[\d.]+", False),
+    pattern("XGBoost, LightGBM", r"^\s*\[<step>\]\s+\S+(?:-\w+:|'s \w+: )[\d.]+", False),
     pattern("CatBoost", r"^\s*<step>:\s+learn: [\d.]+.*\btotal: [\d.]+", False),
     pattern("Darknet", r"^\s*<step>: [\d.]+, [\d.]+ avg(?: loss)?, [\d.]+ rate, <s> seconds"),
-    pattern("Learning iteration", r"\bLearning iteration <step>/<total>", False),
-    pattern("Tensorpack", r"\bEpoch <epoch> \(global_step <step>\) finished", False),
-    pattern("DeepSpeed-Chat", r"\bBeginning of Epoch <epoch>/<epochs>, Total Micro Batches", False),
     # Epoch and step in brackets, as `Train: 0 [  50/10009 (  0%)]` of timm, `Train: 1/3 ( 33%) [ 49/323`.
     pattern(
         "timm, OpenPCDet",
         r"\bTrain: +(?:\[<epoch>(?:/<epochs>)?\]|<epoch>(?:/<epochs> \( *\d+%\))?)\s*\[ *<step>/ *"
         r"<total>[ \]]",
     ),
-    pattern(
-        "MMCV and others",
-        r"\b[Ee]poch(?:\(train\))?\W{0,4}<epoch>(?:/<epochs>)?\]\W*(?:\b[Ii]ter(?:ation)?\W*)?\[? *"
-        r"<step>/ *<total>[ \]]",
-    ),
-    pattern("PyTorch examples", r"\bTrain Epoch: <epoch>\s*\[ *<step>/ *<total> \("),
-    pattern("DINOv2", r"\bTraining\s+\[ *<step>/ *<total>\]\s"),
-    pattern("MMEngine", r"\bIter(?:\(train\))? \[ *<step>/ *<total>\]"),
     pattern("MXNet", r"\bEpoch\[<epoch>\]\s*Batch ?\[(?:\d+-)?<step>\]\s*Speed"),
-    pattern(
-        "Epoch begins",
-        r"^(?:.*(?:INFO|>>|\s-)\S*\s+)?\W*[Ee]poch:?\s+\[?<epoch>\s*(?:/|of)\s*"
-        r"<epochs>\]?\W*$",
-        False,
-    ),
-    pattern("Epoch begins, alone", r"^(?:[\d-]+ [\d:.]+: )?\W*Epoch:?\s+<epoch>\W*$", False),
-    pattern("Keras checkpoint", r"^\W*Epoch <epoch>: \w+ (?:improved|did not improve) from", False),
 )  # fmt: skip
 
 

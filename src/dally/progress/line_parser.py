@@ -14,8 +14,8 @@ from dally.progress.objects import dictionary
 
 # Without one of these no line says anything: most lines are done with in a few microseconds.
 _HINT: Final = re.compile(
-    r"step|iter|epoch|batch|train|loss|update|learn|avg|rate|cost|throughput|ep\.|\d/ *[\dUN]|it/s|s/it|\d+it |"
-    r"sec|%\)",
+    r"step|iter|epoch|batch|train|loss|update|learn|avg|rate|cost|throughput|ep\b|\d/ *[\dUN]|it/s|s/it|\d+it |"
+    r"sec|%\)|round|episode|generation|cycle|rollout|tick|\bit\b|\bitr|^\s*\[\d+\]\s",
     re.IGNORECASE,
 )
 _FAMILIES: Final = (bar, dictionary, by_framework, named_values)

@@ -1,4 +1,4 @@
-"""Lines of names and numbers, as most training loops print them: a step or an epoch, and beside it a metric."""
+"""Lines of counters and metrics, as most training loops print them, whatever the words and signs between them."""
 
 from __future__ import annotations
 
@@ -6,70 +6,129 @@ import re
 from typing import Final
 
 from dally.progress.bars import EVALUATES
+from dally.progress.counters import Counter, anywhere, begins, behind, named, number_first
+from dally.progress.evidence import is_other, measures, measures_loss, trains
 from dally.progress.line_progress import LineProgress
-from dally.progress.line_text import NUMBER, real, whole
+from dally.progress.line_text import real, whole
 from dally.progress.seconds import seconds_per_step
 
-_STEP: Final = re.compile(
-    r"(?<![\w/.\-])(?:(?:global|train(?:ing)?|current|optimizer|opt|num|learner)[ _/]?)?"
-    r"(?:steps?|step_i|iter(?:ation)?s?|updates?|batch|Up\.|it|mini-?batch)['\"]?"
-    rf"(?:\s*[:=#\[|]+\s*|\s+)\[?\s*(?P<step>{NUMBER})(?:\s*(?:/|\bof\b|\bout of\b)\s*(?P<total>{NUMBER}))?"
-    r"(?![\w%.]|:\d)",
-    re.IGNORECASE,
+# A clock, a level, a file or a process, which loggers put in front of what was logged.
+_LOGGER: Final = re.compile(
+    r"\s*(?:(?:INFO|DEBUG|WARNING):[\w.]*:?|[\[(]?\d{2,4}[-/.]\d\d(?:[-/.]\d{2,4}(?!\d)|(?=[T ]\d\d:\d))[T_,]?|"
+    r"[\[(]?\d{1,2}:\d\d(?::\d\d)?[\d.,:+]*Z?[\])]?|\[[A-Za-z][^\]\d]*\]|\[[A-Za-z][\w.\- ]*\.\w+:\d+\]|"
+    r"(?:INFO|DEBUG|WARNING|TRAIN|[IW]\d{4})\b|[\w./]+:\d+(?=\s+[-|\]])|[\w.]+\.\w+(?= - )|"
+    r"[|>:*=#~+\-]+(?=[\s\w\[]))"
 )
-_EPOCH: Final = re.compile(
-    r"(?<![\w\-])(?:(?:train|training|training/|train/)[ _]?)?(?:epochs?|Ep\.?)['\"]?(?:\s*[:=#\[(|]+\s*|\s+)\[?\s*"
-    rf"(?P<epoch>{NUMBER})(?:\s*(?:/|\bof\b)\s*(?P<epochs>\d+))?(?![\w%]|:\d)",
-    re.IGNORECASE,
+_MOST_LOGGED: Final = 12  # of them in one line
+_BOTH: Final = re.compile(
+    r"\btrain.*\b(?:val|valid|test|dev)|\b(?:val|valid|test|dev)\w*\b.*\btrain", re.IGNORECASE
 )
-# What is measured beside a step of training; a word that other programs use counts only with a number.
-_METRIC: Final = re.compile(
-    rf"(?:(?<![a-z])\w*loss\w*|cross[- ]entropy|\blearning[ _-]rate|(?<![a-z])lr\b|"
-    r"\bgrad(?:ient)?[ _-]?norm|\bgnorm|"
-    rf"\bperplexity|\bppl\b|\bmfu\b|\btflops?\b|\bloss_scale|\baccuracy\b|\bpsnr\b|\btokens?[ _/-]per[ _-]?sec\w*|"
-    rf"\btps\b|\btok/s(?:ec)?\b|\breward\w*|\bfvu|\bcost\b|\bscore/mean\b)(?:@\d)?"
-    rf"(?:(?! at\b| step| epoch| iter)[^|,;=:]){{0,24}}?[|:= \[(]+\s*-?(?:{NUMBER}|nan|inf)|"
-    rf"{NUMBER}\s*(?:tok/s|tokens/s(?:ec)?|samples/s(?:ec)?|img/s|images/s(?:ec)?)\b|\bloss\[",
-    re.IGNORECASE,
+# An epoch without an end or a metric counts where the line says no more than that it begins, ends, or took a while.
+_EPOCH_ALONE: Final = re.compile(
+    r"\W*(?:E|(?:[Ss]tart|[Bb]egin|[Ff]inish|[Ee]nd|[Cc]omplet|[Tt]rain|[Rr]unn)\w*\s+(?:of\s+|with\s+|on\s+|for\s+)?(?:train\w*\s+)?[Ee]|"
+    r"[^\w\s]{2,}\s*e)pochs?\W{1,4}\d+\W*(?:$|\d+\s*%|\w+ed\b|done|took|start|begin|end|train|time\b|\b[A-Za-z]\w*\W{1,3}\d+\.\d)"
 )
-_SHELL: Final = re.compile(r"\s*(?:export|set|\+|\$) ")
-_VERL: Final = re.compile(r"^\W*step:(\d+) - ")
+_EPOCH: Final = re.compile(r"epoch|(?<![a-z])ep(?![a-z])")
+_BATCH: Final = re.compile(r"batch")
+_OUTER: Final = re.compile(r"episode|round|tick|rollout|generation|cycle")
+_NUMBER_FIRST: Final = re.compile(r"[\s\[(#]*(\d+)\s*[\]):|,\-]+\s*(?:\w+[ _])?(?:loss|lr)\b", re.IGNORECASE)
 
 
 def named_values(text: str) -> LineProgress | None:
-    """What the names and numbers of a line say of training; None if that is nothing."""
-    if (_METRIC.search(text) is None and _VERL.match(text) is None) or _SHELL.match(text):
+    """What the counters of a line say of training; None if that is nothing."""
+    if is_other(text):
         return None
-    epoch = _EPOCH.search(text)
-    step = _best_step(text)
+    start = _start(text)
+    number_names = list(number_first(text))
+    every = [*named(text), *(one for one in number_names if one.total)]
+    if not every and measures_loss(text):
+        every = [one for one in number_names if not _BATCH.search(one.name)][:1]
+    epoch = _epoch([one for one in every if _is_epoch(one)])
+    step = _step([one for one in every if not _is_epoch(one)], epoch, start)
+    if epoch is not None and (step is None or not step.total):
+        step = behind(text, epoch.end) or step or anywhere(text, epoch.end)
     if step is None and epoch is None:
-        return None
-    first = min(match.end() for match in (step, epoch) if match is not None)
-    if EVALUATES.search(text[:first]):
+        epoch, step = _unnamed(text, start)
+    if step is not None and EVALUATES.search(text, 0, step.begin):
         step = None
-        if epoch is None:
-            return None
+    if (step is None and epoch is None) or not _of_training(text, start, epoch, step):
+        return None
     return LineProgress(
-        whole(step["step"]) if step else None,
-        whole(step["total"]) if step else None,
-        real(epoch["epoch"]) if epoch else None,
-        whole(epoch["epochs"]) if epoch else None,
+        whole(step.value) if step else None,
+        whole(step.total) if step else None,
+        real(epoch.value) if epoch else None,
+        whole(epoch.total) if epoch else None,
         seconds_per_step(text) if step else None,
     )
 
 
-def _best_step(text: str) -> re.Match[str] | None:
-    """The first with a total, else a global step, else the first called a step, else the first."""
-    every = [
-        match
-        for match in _STEP.finditer(text)
-        if "." not in match["step"] or match["step"].endswith((".0", ".000")) or "e+" in match["step"]
+def _start(text: str) -> int:
+    """Where what was logged begins."""
+    start = 0
+    for _ in range(_MOST_LOGGED):
+        match = _LOGGER.match(text, start)
+        if match is None or match.end() == start:
+            break
+        start = match.end()
+    return start
+
+
+def _is_epoch(counter: Counter) -> bool:
+    return _EPOCH.search(counter.name) is not None
+
+
+def _epoch(epochs: list[Counter]) -> Counter | None:
+    """The first with an end, else the first."""
+    return next((one for one in epochs if one.total), epochs[0] if epochs else None)
+
+
+def _step(steps: list[Counter], epoch: Counter | None, start: int) -> Counter | None:
+    """The first step with an end, else a global step, else the first called a step, else the first.
+
+    What consists of steps, as an episode, counts where it has an end and the steps have none, or comes first.
+    """
+    whole_ones = [one for one in steps if _is_whole(one.value)]
+    known = [
+        one for one in whole_ones if one.total or epoch or one.begin <= start + 2 or not _BATCH.search(one.name)
     ]
-    for match in every:
-        if match["total"]:
-            return match
+    outer = [one for one in known if _OUTER.search(one.name)]
+    inner = [one for one in known if one not in outer]
+    for group in (inner, outer):
+        for one in group:
+            if one.total:
+                return one
+    if outer and (not inner or outer[0].begin < inner[0].begin):
+        return outer[0]
     for name in ("global", "step"):
-        for match in every:
-            if name in match[0].lower():
-                return match
-    return every[0] if every else None
+        for one in inner:
+            if name in one.name:
+                return one
+    return inner[0] if inner else None
+
+
+def _is_whole(value: str) -> bool:
+    return "." not in value or value.endswith((".0", ".000")) or "e+" in value
+
+
+def _unnamed(text: str, start: int) -> tuple[Counter | None, Counter | None]:
+    """Epoch and step of a line that has a loss beside numbers without words."""
+    if not measures_loss(text):
+        return None, None
+    epoch, step = begins(text, start)
+    if epoch is None and step is None:
+        step = anywhere(text, start)
+    if step is None:
+        match = _NUMBER_FIRST.match(text, start)
+        step = Counter("", match[1], None, match.start(), match.end()) if match else None
+    if epoch is None and step is not None and step.total and _BOTH.search(text):
+        return step, None  # one line for training and validation comes once in an epoch
+    return epoch, step
+
+
+def _of_training(text: str, start: int, epoch: Counter | None, step: Counter | None) -> bool:
+    """Whether something beside the counters says that they are of training."""
+    if measures(text) or (epoch is not None and (epoch.total or step is not None)):
+        return True
+    if epoch is not None and _EPOCH_ALONE.match(text, start):
+        return True
+    return step is not None and step.total is not None and trains(text)

@@ -13,29 +13,37 @@ _PAIR: Final = re.compile(
     r"['\"](?P<key>[\w/ .()\-]+)['\"]\s*:\s*(?:['\"](?P<text>[^'\"]*)['\"]|"
     r"\[\s*(?P<list>[^\[\]]*)\]|(?P<bare>[^,{}\[\]]+))"
 )
+# Names in small letters, without signs and what stands before a slash or a dot: train/global_step is globalstep.
 _STEP: Final = (
-    "global_step", "global_step/max_steps", "current_steps", "num_updates", "training/global_step",
-    "train/global_step",
-    "trainer/global_step", "step", "steps", "iteration", "iter", "cur_iter", "_step", "train/step", "current_step",
+    "globalstep", "globalstep/maxsteps", "currentsteps", "currentstep", "numupdates", "curiter", "iteration",
+    "iter", "iternum", "trainingiteration", "step", "steps", "stepnum", "batchidx", "update", "updates", "it",
 )  # fmt: skip
-_TOTAL: Final = ("total_steps", "max_steps", "total_iters", "max_iters", "num_steps", "total_iterations")
-_EPOCH: Final = ("epoch", "cur_epoch", "train/epoch", "training/epoch")
-_EPOCHS: Final = ("num_epochs", "total_epochs", "max_epochs", "epochs", "num_train_epochs")
-_SECONDS: Final = (
-    "step_time", "iter_time", "time_per_step", "sec_per_step", "s_per_step", "step_time_s", "iteration_time",
-    "seconds_per_step", "train_speed(s/it)", "batch_time", "time_this_iter_s",
-    "train_step_timing in s", "time", "dt",
-)  # fmt: skip
-_RATES: Final = (
-    "ups",
-    "steps_per_second",
-    "steps_per_sec",
-    "it/s",
-    "train_speed(iter/s)",
-    "train/steps_per_second",
+_TOTAL: Final = (
+    "totalsteps",
+    "maxsteps",
+    "totaliters",
+    "maxiters",
+    "maxiter",
+    "numsteps",
+    "totaliterations",
+    "totalbatches",
+    "numbatches",
 )
+_EPOCH: Final = ("epoch", "curepoch", "currentepoch", "epochnum", "ep")
+_EPOCHS: Final = ("numepochs", "totalepochs", "maxepochs", "maxepoch", "epochs", "numtrainepochs")
+_SECONDS: Final = (
+    "steptime", "itertime", "timeperstep", "timeperiter", "secperstep", "sperstep", "steptimes", "iterationtime",
+    "secondsperstep", "trainspeed(s/it)", "s/it", "batchtime", "timethisiters", "trainsteptimingins",
+    "time", "dt",
+)  # fmt: skip
+_MILLISECONDS: Final = ("steptimems", "itertimems", "dtms", "msperstep", "msperiter", "batchtimems", "timems")
+_RATES: Final = ("ups", "stepspersecond", "stepspersec", "it/s", "trainspeed(iter/s)", "iterspersec", "itspersec")
+_UNITS: Final = re.compile(r"^[^/(]*\(?(?:it|iter|s|global_step)/(?:s|it|max_steps)\)?$")
 _METRIC: Final = re.compile(
     r"(?:^|[/_ ])(?:\w*loss\w*|lr|learning_rate|grad_?norm|gnorm|ppl|perplexity|acc\w*|reward\w*|mfu)(?:$|[/_ \d])"
+)
+_SETTING: Final = re.compile(
+    r"batchsize|seed|num_?workers|weightdecay|dropout|optimizer|warmup|savesteps|logdir|output|gpus?$|phi|model"
 )
 _EVALUATED: Final = re.compile(r"^(?:eval|val|valid|validation|test)(?:_|/|$)")
 
@@ -51,20 +59,31 @@ def dictionary(text: str) -> LineProgress | None:
     }
     if not values:
         return None
-    stated = {key: value for key, value in values.items() if value not in ("null", "None", "")}
+    written = {key: value for key, value in values.items() if value not in ("null", "None", "")}
+    stated: dict[str, str] = {}
+    for key, value in written.items():
+        stated.setdefault(_plain(key), value)
+    if sum(_SETTING.search(key) is not None for key in stated) >= 2 and not {"loss", "trainloss"} & set(stated):
+        return LineProgress()  # what a run was asked to do
     epoch, epochs = _first(stated, _EPOCH), whole(_value(stated, _EPOCHS))
     if epoch is not None and "/" in epoch:
         epoch, _, last = epoch.partition("/")
         epochs = whole(last)
     step, total = _step_of(stated)
-    evaluated = any(_EVALUATED.match(key) for key in stated) or stated.get("mode") in ("val", "test", "eval")
-    trained = any(_METRIC.search(key) and not _EVALUATED.match(key) for key in stated)
-    if "train_runtime" in stated or (evaluated and not trained) or stated.get("mode") in ("val", "test"):
+    evaluated = any(_EVALUATED.match(key) for key in written) or stated.get("mode") in ("val", "test", "eval")
+    trained = any(_METRIC.search(key) and not _EVALUATED.match(key) for key in written)
+    if "trainruntime" in stated or (evaluated and not trained) or stated.get("mode") in ("val", "test"):
         return LineProgress(epoch=real(epoch), epochs=epochs)
     if not trained and total is None:
         return LineProgress(epoch=real(epoch)) if evaluated else None
     progress = LineProgress(step, total, real(epoch), epochs, _seconds(stated, step))
     return progress if progress.is_known() else None
+
+
+def _plain(key: str) -> str:
+    """A name as the lists above have it."""
+    last = key if _UNITS.match(key) else re.split(r"[/.](?=\w)", key)[-1]
+    return re.sub(r"[ _-]", "", last).lower()
 
 
 def _step_of(values: dict[str, str]) -> tuple[int | None, int | None]:
@@ -83,10 +102,13 @@ def _seconds(values: dict[str, str], step: int | None) -> float | None:
     seconds = real(_value(values, _SECONDS))
     if seconds:
         return seconds
+    milliseconds = real(_value(values, _MILLISECONDS))
+    if milliseconds:
+        return milliseconds / 1e3
     rate = inverse(real(_value(values, _RATES)))
     if rate is not None:
         return rate
-    elapsed_s = clock_s(values.get("elapsed_time", ""))
+    elapsed_s = clock_s(values.get("elapsedtime", ""))
     return elapsed_s / step if elapsed_s and step else None
 
 

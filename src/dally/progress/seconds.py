@@ -16,13 +16,17 @@ _KEYS: Final = (
     r"time[/_](?:iter|step|batch)|(?:train[_ ])?step[ _-](?:time|timing)(?:_s)?|(?:avg_)?batch[ _-](?:time|cost)|"
     r"timing_s/step|per[-_ ]step[-_ ]time(?:_s)?|interval_runtime|sec(?:onds)?_per_(?:step|iter)|"
     r"s_per_(?:step|iter)|time_this_iter_s|iteration_timing|time_per_(?:step|iter|iteration)|batch \(t\)|"
-    r"time \(data\)|seconds|dt"
+    r"time \(data\)|bch|seconds|dt"
 )
 # By name, with the unit before or after the number; ms where the name says so.
 _NAMED: Final = re.compile(
     rf"(?<![\w/])(?:train/)?(?:{_KEYS})['\"]?(?:\s*\((?P<before>{_UNIT})\)|\s+in\s+(?P<within>{_UNIT})|_(?P<behind>ms))?"
     rf"\s*[:=]?\s*['\"]?(?P<value>{_SCALED})(?![\d:])\s*(?P<after>{_UNIT}\b)?",
     re.IGNORECASE,
+)
+# As Python prints a timedelta.
+_CLOCK: Final = re.compile(
+    r"\btime[ _]per[ _](?:step|iter(?:ation)?)\s*[:=]\s*(\d+):(\d\d):(\d\d(?:\.\d+)?)", re.IGNORECASE
 )
 _WHOLE: Final = re.compile(rf"\btrain_time=(?P<value>{NUMBER})")  # of ESPnet, beside its parts
 # Of Hugging Face's and PaddleNLP's trainers, beside the time that all steps of the interval took.
@@ -54,6 +58,9 @@ def seconds_per_step(text: str) -> float | None:
     match = _INTERVAL_RATE.search(text)
     if match is not None:
         return inverse(real(match["value"]))
+    match = _CLOCK.search(text)
+    if match is not None:
+        return (int(match[1]) * 3600.0 + int(match[2]) * 60.0 + float(match[3])) or None
     match = _NAMED.search(text)
     if match is not None:
         unit = match["before"] or match["within"] or match["behind"] or match["after"]
