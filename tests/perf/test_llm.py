@@ -113,6 +113,23 @@ def test_experts_far_apart_cost_more() -> None:
     assert 0.0 < near.expert_s < far.expert_s
 
 
+def test_experts_wait_for_nics_more_than_for_the_fabric() -> None:
+    shape = known_models()["gptoss120b"]
+    layout = Layout(gpus=64, seq=4096, global_batch=64, ep=64)
+    wide = LayoutModel(shape, H100._replace(domain=64, fabric_gb_s=H100.nic_gb_s * 0.9 / 0.8), "bf16").step(layout)
+    assert step(layout, shape=shape).expert_s > 2 * wide.expert_s  # fewer bytes leave a domain, hardly any hide
+
+
+def test_hidden_traffic_slows_what_hides_it() -> None:
+    calm = LayoutModel(LLAMA_70B, H100, "fp8", Kernels(hindrance=0.0))
+    model = LayoutModel(LLAMA_70B, H100, "fp8")
+    rates = model.rates(LAYOUT)
+    traffic_s = model.gather_s(LAYOUT, rates) * model.gathers(LAYOUT)
+    late_s = calm.step(LAYOUT).data_s
+    assert late_s == model.late_s(LAYOUT, rates, *model.passes_s(LAYOUT, rates)) < traffic_s
+    assert model.step(LAYOUT).data_s == pytest.approx(late_s + 0.2 * (traffic_s - late_s))
+
+
 def test_a_measured_step_fixes_the_efficiency() -> None:
     model = LayoutModel(LLAMA_70B, H100, "fp8")
     found = measured_efficiency(LLAMA_70B, H100, "fp8", LAYOUT, model.step(LAYOUT).total_s)
@@ -141,6 +158,7 @@ def test_degrees_that_cannot_be(change: dict[str, Any], reason: str) -> None:
         ("H100-96GB HBM2e, 500 W limit", "H100-500W"),
         ("Blackwell Ultra GPU (GB300)", "GB300"),
         ("Blackwell GPU (B200-SXM-180GB)", "B200"),
+        ("B200, power limited", "B200-limited"),
         ("A100-40GB SXM", "A100-40GB"),
     ],
 )
@@ -157,5 +175,5 @@ def test_an_unknown_type_is_none() -> None:
 def test_kernels_follow_the_software() -> None:
     early, late = kernels_of(2511, fsdp=False, gpu=H100), kernels_of(2608, fsdp=False, gpu=H100)
     assert early.expert_overhead > late.expert_overhead
-    assert late.chain == 0.0
+    assert 0.0 < late.chain < early.chain
     assert kernels_of(2306, fsdp=True, gpu=H100).attention < Kernels().attention

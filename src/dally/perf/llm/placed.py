@@ -86,7 +86,7 @@ class Groups:
         gather_s = self.model.gather_s(layout, rates)
         first_s = self.model.first_s(layout, rates)
         data_s = gather_s * self.model.gathers(layout)
-        late_s = placed.parts.data_s - first_s
+        late_s = self.model.late_s(layout, rates, *self.model.passes_s(layout, rates)) - first_s
         exposed_s = max(placed.parts.total_s - compute_s - late_s, 0.0)
         window_s = data_s - late_s if late_s > 0.0 else self._window_s(rates)
         window_s = min(window_s, compute_s)

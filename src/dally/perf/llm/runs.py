@@ -31,6 +31,7 @@ class PublishedRun(NamedTuple):
     gpu: GpuType
     precision: str
     software: int  # year and month, 2604 for April 2026
+    overlapped: bool  # its pipeline computes while tokens go to their experts
 
     def step(self, efficiency: float = 0.0) -> StepParts:
         """Seconds by part; at the GPU type's own efficiency unless said."""
@@ -40,7 +41,8 @@ class PublishedRun(NamedTuple):
     def kernels(self) -> Kernels:
         """Those of the row's software."""
         fsdp = self.layout.zero >= 2 and not self.layout.single_ring
-        return kernels_of(self.software, fsdp, self.gpu.accelerator)
+        kernels = kernels_of(self.software, fsdp, self.gpu.accelerator)
+        return kernels._replace(expert_nic_exposed=kernels.expert_exposed) if self.overlapped else kernels
 
     def efficiency(self, step_s: float) -> float:
         """At which the step would take that long."""
@@ -64,7 +66,7 @@ def read_run(row: Mapping[str, str]) -> PublishedRun:
     problem = layout.problem(shape.layers)
     if problem:
         raise UnpricedError(problem)
-    return PublishedRun(shape, layout, gpu, precision, _software(row))
+    return PublishedRun(shape, layout, gpu, precision, _software(row), "DualPipe" in row["note"])
 
 
 def _count(row: Mapping[str, str], key: str, default: int) -> int:

@@ -48,14 +48,15 @@ class Kernels(NamedTuple):
     step_s: float = 0.015  # between steps: logging, data, the optimizer's norms
     expert_passes: float = 15.0  # as `passes`, for each copy of a token that goes to an expert
     expert_s: float = 2.5e-4  # as `layer_s`, for a layer's experts
-    expert_exposed: float = 0.2  # of what goes to experts and back
+    expert_exposed: float = 0.2  # of what goes to experts and back over the fabric
+    expert_nic_exposed: float = 0.8  # of what goes there over NICs: hardly any software computes meanwhile
     expert_overhead: float = 1.0  # times these, by software
     chain: float = 30.0  # passes of experts' activations that are a chain of kernels
+    hindrance: float = 0.2  # of hidden traffic between replicas: its kernels take processors and memory from products
 
 
 # Experts' kernels became much faster within a year: NVIDIA's published steps of one layout differ by half.
 EXPERT_OVERHEADS = ((2601, 1.2), (2606, 1.0), (9999, 0.5))  # until that year and month
-FUSED_CHAINS = 2606
 NEW_ATTENTION = 2400  # year and month from which PyTorch's attention used Hopper's own instructions
 OLD_ATTENTION = 0.46  # of today's, before
 
@@ -67,7 +68,7 @@ def kernels_of(software: int, fsdp: bool, gpu: Accelerator) -> Kernels:
     return Kernels(
         attention=OLD_ATTENTION if old else 1.0,
         expert_overhead=overhead,
-        chain=Kernels().chain if software < FUSED_CHAINS else 0.0,
+        chain=Kernels().chain * min(1.0, overhead),
     )
 
 
@@ -192,7 +193,9 @@ class LayoutModel:
             products_s += self._block_s(copies, experts.ffn, experts.number / layout.ep)
             moved += copies * kernels.expert_overhead * kernels.expert_passes * width
             moved += copies * experts.ffn * (3.0 + (kernels.chain if experts.chained else 0.0))
-            expert_s = kernels.expert_overhead * kernels.expert_exposed * self._exchange_s(layout, rates)
+            fabric_s, nic_s = self._exchange_s(layout, rates)
+            exposed_s = max(kernels.expert_exposed * fabric_s, kernels.expert_nic_exposed * nic_s)
+            expert_s = kernels.expert_overhead * exposed_s
             fixed_s += kernels.expert_overhead * kernels.expert_s
         attention_s = tokens * shape.attention_flops(layout.seq) / tp / self._attention_rate
         ring_s = self._ring_s(layout, rates)
@@ -267,17 +270,17 @@ class LayoutModel:
         width = 2.0 * self.shape.head_width * max(self.shape.kv_heads / layout.tp, 1)
         return 2.0 * layout.tokens * width * (layout.cp - 1) / rates.context
 
-    def _exchange_s(self, layout: Layout, rates: GroupRates) -> float:
-        """Tokens to their experts and back. A token goes once to each domain that has experts of its choice."""
+    def _exchange_s(self, layout: Layout, rates: GroupRates) -> tuple[float, float]:
+        """Tokens to their experts and back, over fabric and NICs. A token goes once to each domain that it needs."""
         experts = self.shape.experts
         if layout.ep == 1 or experts is None:
-            return 0.0
+            return 0.0, 0.0
         domains = rates.expert_domains
         copies = 2.0 * 2.0 * layout.tokens / layout.tp * self.shape.hidden
         chosen = domains * (1.0 - (1.0 - 1.0 / domains) ** experts.per_token)
         inside = layout.ep / domains
         fabric_s = copies * experts.per_token * (inside - 1.0) / inside / rates.expert_fabric
-        return max(fabric_s, copies * chosen * (domains - 1.0) / domains / rates.expert_nic)
+        return fabric_s, copies * chosen * (domains - 1.0) / domains / rates.expert_nic
 
     def _sends_s(self, layout: Layout, rates: GroupRates) -> float:
         """What a stage hands on, and the products of another micro-batch do not hide."""
@@ -287,6 +290,12 @@ class LayoutModel:
         return nbytes / rates.pipeline * self.kernels.exposed
 
     def _data_s(self, layout: Layout, rates: GroupRates, forward_s: float, backward_s: float) -> float:
+        """What gradients and weights between replicas add to a step: what passes do not hide, and what hinders them."""
+        late_s = self.late_s(layout, rates, forward_s, backward_s)
+        hidden_s = max(self.gather_s(layout, rates) * self.gathers(layout) - late_s, 0.0)
+        return late_s + self.kernels.hindrance * hidden_s
+
+    def late_s(self, layout: Layout, rates: GroupRates, forward_s: float, backward_s: float) -> float:
         """Gradients and weights between replicas, less what passes hide."""
         gather_s = self.gather_s(layout, rates)
         if gather_s == 0.0:
@@ -337,7 +346,6 @@ class LayoutModel:
         layers = layout.micro_batches * self.shape.layers / layout.pp
         passes = 3.0 if layout.recompute in ("early", "full") else 2.0
         tensor, context = self._tensor_s(layout, rates) * rates.tensor, self._ring_s(layout, rates) * rates.context
-        far = rates._replace(expert_fabric=float("inf"))  # the NIC's part alone
         experts = layout.micro_batches * self.shape.expert_layers() / layout.pp
         weights, own = self._data_bytes(layout)
         times = self.gathers(layout)
@@ -346,7 +354,7 @@ class LayoutModel:
             "context": layers * (passes + 1.0) * context,
             "data": times * weights,
             "pipeline": layout.micro_batches * 4.0 * layout.tokens * self.shape.hidden / layout.tp * layout.vpp,
-            "expert": experts * passes * self._exchange_s(layout, far) * rates.expert_nic,
+            "expert": experts * passes * self._exchange_s(layout, rates)[1] * rates.expert_nic,
             "expert_data": times * own,
         }
 
