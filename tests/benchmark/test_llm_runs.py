@@ -65,8 +65,8 @@ def test_bad_numbers_name_line_and_field(tmp_path: Path, change: dict[str, str],
 
 def test_a_pipeline_that_computes_during_the_exchange_is_read_from_the_note(tmp_path: Path) -> None:
     experts = {
-        "model": "deepseek-v3", "gpus": "2048", "seq": "4096", "global_batch": "15360", "tp": "1", "pp": "16", "vpp": "",
-        "cp": "1", "ep": "64", "iter_s": "",
+        "model": "deepseek-v3", "gpus": "2048", "seq": "4096", "global_batch": "15360", "tp": "1", "pp": "16",
+        "vpp": "", "cp": "1", "ep": "64", "iter_s": "",
     }  # fmt: skip
     rows = llm_runs.read_rows(write(tmp_path / "runs.csv", experts, experts | {"note": "DualPipe"}))
     plain, overlapped = [llm_runs.predicted(row)["parts_s"]["expert_s"] for row in rows]

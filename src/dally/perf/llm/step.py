@@ -52,7 +52,7 @@ class Kernels(NamedTuple):
     expert_nic_exposed: float = 0.8  # of what goes there over NICs: hardly any software computes meanwhile
     expert_overhead: float = 1.0  # times these, by software
     chain: float = 30.0  # passes of experts' activations that are a chain of kernels
-    hindrance: float = 0.2  # of hidden traffic between replicas: its kernels take processors and memory from products
+    hindrance: float = 0.2  # of replicas' hidden traffic: its kernels take processors and memory from products
 
 
 # Experts' kernels became much faster within a year: NVIDIA's published steps of one layout differ by half.
@@ -271,7 +271,7 @@ class LayoutModel:
         return 2.0 * layout.tokens * width * (layout.cp - 1) / rates.context
 
     def _exchange_s(self, layout: Layout, rates: GroupRates) -> tuple[float, float]:
-        """Tokens to their experts and back, over fabric and NICs. A token goes once to each domain that it needs."""
+        """To experts and back, over fabric and NICs. A token goes once to a domain with experts of its choice."""
         experts = self.shape.experts
         if layout.ep == 1 or experts is None:
             return 0.0, 0.0
@@ -290,7 +290,7 @@ class LayoutModel:
         return nbytes / rates.pipeline * self.kernels.exposed
 
     def _data_s(self, layout: Layout, rates: GroupRates, forward_s: float, backward_s: float) -> float:
-        """What gradients and weights between replicas add to a step: what passes do not hide, and what hinders them."""
+        """What replicas' gradients and weights add to a step: what passes do not hide, and what slows them down."""
         late_s = self.late_s(layout, rates, forward_s, backward_s)
         hidden_s = max(self.gather_s(layout, rates) * self.gathers(layout) - late_s, 0.0)
         return late_s + self.kernels.hindrance * hidden_s
