@@ -93,7 +93,8 @@ def _tqdm(label: str, rest: str, match: re.Match[str]) -> LineProgress:
     if values.get("size") or not (yolo or _of_training(label, rest, values.get("unit"))):
         return LineProgress()
     step, total = whole(values["step"]), whole(values.get("total"))
-    if _EPOCHS_ONLY.search(label) and _EPOCH.search(label) is None:
+    counts_epochs = _EPOCHS_ONLY.search(label) or "epoch" in (values.get("unit") or "")
+    if counts_epochs and _EPOCH.search(label) is None:
         return LineProgress(epoch=None if step is None else float(step), epochs=total)
     return LineProgress(step, total, epoch, epochs, _pace(values) or seconds_per_step(rest.partition("]")[0]))
 

@@ -28,6 +28,7 @@ _THROUGHPUT: Final = re.compile(
     re.IGNORECASE,
 )
 _STEP_TIME: Final = re.compile(
+    rf"\b(?:it|iters?|steps?|batch(?:es)?|updates?)/s(?:ec(?:ond)?)?['\"]?[\s:=]+{NUMBER}|"
     rf"{NUMBER} ?(?:it|iters?|steps?|batch(?:es)?|updates?)/s|{NUMBER} ?(?:m?s|sec)/(?:it|iter|step|batch)|"
     r"(?:step|iter|batch)[ _-]?time|time[ _/]per[ _](?:step|iter|batch)",
     re.IGNORECASE,

@@ -28,6 +28,7 @@ _EPOCH_ALONE: Final = re.compile(
     r"\W*(?:E|(?:[Ss]tart|[Bb]egin|[Ff]inish|[Ee]nd|[Cc]omplet|[Tt]rain|[Rr]unn)\w*\s+(?:of\s+|with\s+|on\s+|for\s+)?(?:train\w*\s+)?[Ee]|"
     r"[^\w\s]{2,}\s*e)pochs?\W{1,4}\d+\W*(?:$|\d+\s*%|\w+ed\b|done|took|start|begin|end|train|time\b|\b[A-Za-z]\w*\W{1,3}\d+\.\d)"
 )
+_LOGGED_EPOCH: Final = re.compile(r"epoch\s*[:=]\s*\d+\W*$")
 _EPOCH: Final = re.compile(r"epoch|(?<![a-z])ep(?![a-z])")
 _BATCH: Final = re.compile(r"batch")
 _OUTER: Final = re.compile(r"episode|round|tick|rollout|generation|cycle")
@@ -49,15 +50,17 @@ def named_values(text: str) -> LineProgress | None:
         step = behind(text, epoch.end) or step or anywhere(text, epoch.end)
     if step is None and epoch is None:
         epoch, step = _unnamed(text, start)
+    if not _of_training(text, start, epoch, step):
+        return None
     if step is not None and EVALUATES.search(text, 0, step.begin):
         step = None
-    if (step is None and epoch is None) or not _of_training(text, start, epoch, step):
+    if step is None and epoch is None:
         return None
     return LineProgress(
         whole(step.value) if step else None,
-        whole(step.total) if step else None,
+        (whole(step.total) if step else None) or None,
         real(epoch.value) if epoch else None,
-        whole(epoch.total) if epoch else None,
+        (whole(epoch.total) if epoch else None) or None,
         seconds_per_step(text) if step else None,
     )
 
@@ -129,6 +132,8 @@ def _of_training(text: str, start: int, epoch: Counter | None, step: Counter | N
     """Whether something beside the counters says that they are of training."""
     if measures(text) or (epoch is not None and (epoch.total or step is not None)):
         return True
-    if epoch is not None and _EPOCH_ALONE.match(text, start):
+    if epoch is not None and (
+        _EPOCH_ALONE.match(text, start) or (_LOGGED_EPOCH.match(text, start) and text[:start].strip())
+    ):
         return True
     return step is not None and step.total is not None and trains(text)

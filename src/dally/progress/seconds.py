@@ -16,7 +16,7 @@ _KEYS: Final = (
     r"time[/_](?:iter|step|batch)|(?:train[_ ])?step[ _-](?:time|timing)(?:_s)?|(?:avg_)?batch[ _-](?:time|cost)|"
     r"timing_s/step|per[-_ ]step[-_ ]time(?:_s)?|interval_runtime|sec(?:onds)?_per_(?:step|iter)|"
     r"s_per_(?:step|iter)|time_this_iter_s|iteration_timing|time_per_(?:step|iter|iteration)|batch \(t\)|"
-    r"time \(data\)|bch|seconds|dt"
+    r"time \(data\)|bch|btime|seconds|dt"
 )
 # By name, with the unit before or after the number; ms where the name says so.
 _NAMED: Final = re.compile(
