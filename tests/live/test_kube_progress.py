@@ -5,9 +5,9 @@ And what its steps teach of its sensitivity to the network.
 
 from __future__ import annotations
 
+import os
 import ssl
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -21,18 +21,9 @@ from dally.live.config import Setup
 from dally.live.cycle import Scheduler
 from dally.live.job_progress import ProgressReader
 from dally.model import make_allocation
+from tests.live import training_loop
 from tests.live.kube_cluster import JOBS, NODES, KubeCluster, job
 from tests.live.test_kube_users import Site
-
-LOOP = """
-import sys, time
-import numpy as np
-weights, steps = np.eye(64), 4000
-for step in range(1, steps + 1):
-    weights = weights @ weights / np.linalg.norm(weights)
-    time.sleep(float(sys.argv[1]))
-    print(f"step {step}/{steps} | loss 2.31", flush=True)
-"""
 
 ID = "default.job.train"
 
@@ -120,7 +111,9 @@ class Trains:
         self.site.go_on(lambda: self.site.runs(job_id))
         pace_s = together_s if len(self.racks(job_id)) == 1 else apart_s
         with (self.folder / "train").open("ab") as printed:
-            self.loops.append(subprocess.Popen([sys.executable, "-c", LOOP, str(pace_s)], stdout=printed))
+            environment = {**os.environ, "TRAINING_PRINTS": "lines"}
+            loop = training_loop.command(pace_s, pace_s)
+            self.loops.append(subprocess.Popen(loop, stdout=printed, env=environment))
         return job_id
 
     def block(self, pods: int, leaves: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
@@ -20,19 +19,9 @@ from dally.live.job_progress import ProgressReader
 from dally.live.store import open_store
 from dally.live.wall_clock import WallClock
 from dally.model import make_allocation
+from tests.live import training_loop
 from tests.waiting import wait_for
 
-# A training loop: a real product of matrices in each step, and what an exchange across racks would take.
-LOOP = """
-import os, sys, time
-import numpy as np
-racks = {node.rpartition("-")[0] for node in os.environ["DALLY_NODES"].split(",")}
-exchange_s, weights, steps = float(sys.argv[len(racks)]), np.eye(64), 4000
-for step in range(1, steps + 1):
-    weights = weights @ weights / np.linalg.norm(weights)
-    time.sleep(exchange_s)
-    print(f"\\r{step}/{steps} [00:01<00:09, 90.0it/s]", end="", flush=True)
-"""
 STEP_S = 0.05
 APART = make_allocation(2, [(1, 4), (3, 4)])
 
@@ -64,8 +53,7 @@ class Site:
         if machine:
             return self.backend.submit(Submission(JobSpec(4, include=machine), ("sleep", "600")))
         spec = JobSpec(8, name="train")
-        command = (sys.executable, "-c", LOOP, *(str(value) for value in seconds))
-        return self.backend.submit(Submission(spec, command))
+        return self.backend.submit(Submission(spec, tuple(training_loop.command(*seconds))))
 
     def placement(self, job_id: str) -> set[str]:
         self.daemon.run_cycle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -16,26 +17,10 @@ from dally.live.backends.slurm.job_logs import log_path
 from dally.live.config import Setup
 from dally.live.job_progress import ProgressReader
 from dally.model import make_allocation
+from tests.live import training_loop
 from tests.live.slurm_bench import SlurmBench
 from tests.live.slurm_cluster import SlurmCluster
 from tests.waiting import wait_for
-
-# A training loop: products of matrices, and what an exchange takes across racks: nodes are numbered rack by rack.
-LOOP = """#!/bin/bash
-{python} - <<'END'
-import os, subprocess, time
-import numpy as np
-text = os.environ["SLURM_JOB_NODELIST"].replace("n", "").strip("[]")
-nodes = [int(number) for part in text.split(",") for number in part.split("-")]
-racks = {{(node - 1) // {machines} for node in nodes}}
-weights, steps = np.eye(64), 4000
-for step in range(1, steps + 1):
-    weights = weights @ weights / np.linalg.norm(weights)
-    time.sleep({apart} if len(racks) > 1 else {together})
-    print(f"\\r{{step}}/{{steps}} [00:01<00:09, 20.0it/s]", end="", flush=True)
-END
-"""
-
 
 REPORTS = """
 import dally, time
@@ -54,10 +39,8 @@ class ProgressBench(SlurmBench):
 
     def train(self, together_s: float, apart_s: float, *words: str) -> str:
         """Two nodes of eight GPUs."""
-
-        script = LOOP.format(
-            python=sys.executable, machines=self.slurm.machines, together=together_s, apart=apart_s
-        )
+        loop = training_loop.command(together_s, apart_s, self.slurm.machines)
+        script = f"#!/bin/bash\n{shlex.join(loop)}\n"
         asks = (
             "-H",
             "--requeue",

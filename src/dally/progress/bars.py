@@ -39,7 +39,7 @@ _ELSEWHERE: Final = re.compile(
     r"download|upload|\bmap\b|mapping|filter|generating|load|fetch|tokeni[sz]|sanity|predict|\bsav(?:e|ing)|extract|"
     r"resolv|convert|process|cast|comput|creat|running|flatten|shuffl|push|pull|\bpack|cach|\bindex|build|read|writ|"
     r"shards|prompts|captur|infer|decod|quanti|calibrat|merg|scan|plot|copy|hash|verif|sort|import|export|install|"
-    r"encod|embed|collect|render|files?\b|unpack|compress|sampling|request|queries|"
+    r"prepar|augment|resiz|transform|benchmark|simulat|search|scor|encod|embed|collect|render|files?\b|unpack|compress|sampling|request|queries|"
     r"\.(?:json|bin|safetensors|txt|model|pth?|gz|zip|tar|parquet|arrow|whl|onnx|npz|ckpt|gguf|h5|py)\b",
     re.IGNORECASE,
 )
@@ -106,7 +106,9 @@ def _of_training(label: str, rest: str, unit: str | None) -> bool:
         return True
     if _ELSEWHERE.search(bare):
         return False
-    if _TRAINS.search(bare):
+    if _TRAINS.search(bare) and (
+        bare != "Batches" or _METRIC.search(rest)
+    ):  # so says what only computes embeddings
         return not (unit or "").endswith("B/s")
     counted = (unit or "it/s").removesuffix("/s").removeprefix("s/").removeprefix("ms/")
     if counted not in _COMMON_UNITS:

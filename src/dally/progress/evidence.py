@@ -9,7 +9,7 @@ from dally.progress.line_text import NUMBER
 
 # What only training measures; a word that other programs use counts only with a number behind it.
 _MEASURED: Final = (
-    r"(?<!\w)(?:\w{0,30}(?:loss|perplexity|entropy|reward|accuracy|likelihood|grad_?norm|ppl|elbo|psnr|ssim|lpips|"
+    r"(?<!\w)(?<!--)(?<!\s-)(?:\w{0,30}(?:loss|perplexity|entropy|reward|accuracy|likelihood|grad_?norm|ppl|elbo|psnr|ssim|lpips|"
     r"rmse|miou)\w{0,30}|learning[ _-]rate|lr\w?|grad(?:ient)?[ _-]?norm|gnorm|"
     r"(?:\w{1,20}_)?acc(?:uracy)?(?:_\w{1,20})?|acc@?\d*|top-?[15]|"
     r"(?:mfu|tflops?|ppx|bleu|wer|cer|auc|f1(?:[ _-]score)?|fid|mse|mae|map(?:50)?|dice|iou|kl|nll|bp[bc]|cost|"
@@ -33,13 +33,20 @@ _STEP_TIME: Final = re.compile(
     r"(?:step|iter|batch)[ _-]?time|time[ _/]per[ _](?:step|iter|batch)",
     re.IGNORECASE,
 )
+_RESULT: Final = re.compile(
+    rf"(?<![\w\-])\w{{0,30}}(?:loss|acc|accuracy|reward|ppl|perplexity|cost|error)\w{{0,30}}['\"]?[\s:=(\[]+-?(?:{NUMBER}|nan)",
+    re.IGNORECASE,
+)
+# Right ahead of a counter.
 _TRAINS: Final = re.compile(
-    r"(?<![a-z_.])(?:(?:pre|fine-?)?train(?:ing)?|fine-?tun(?:e|ing)|learning)(?![a-z])", re.IGNORECASE
+    r"(?<![a-z_.])(?:(?:pre|fine-?)?train(?:ing)?|fine-?tun(?:e|ing)|learning)[\])>]?[\s:|/_\-]{0,3}$",
+    re.IGNORECASE,
 )
 # A line that a shell, a compiler, a server or an iterative solver prints, code, or settings of a run.
 _OTHER: Final = re.compile(
     r"^\s*(?:export|set|\+|\$|>>>|#!|import|from|def|return|class|raise|assert) |HTTP/\d|\b(?:GET|POST|PUT) /|"
     r"\bprint\(|\blogger\.|\.format\(|%\d*d\b|\{\w*(?:step|epoch)\w*[^}]*\}|"
+    r"^\s*Step \d+/\d+ ?: [A-Z]{3}|\bTrial \d+ finished|"
     r"leader[ _]epoch|packet loss|\bloss of\b|residual|proj g|\binertia\b|wall clock|^\s*(?:usage|error):|"
     r"\b(?:Namespace|Config|Args|Arguments|Options)\(|\b(?:num_workers|weight_decay|batch_size|seed|patience)\s*[=:].*"
     r"(?:optimizer|epochs|dropout|model|data\w*|lr\w*|seed|workers)\s*=",
@@ -67,6 +74,11 @@ def measures_loss(text: str) -> bool:
     return _CLEAR.search(text) is not None and _METRIC.search(text) is not None
 
 
-def trains(text: str) -> bool:
-    """Whether the words say that something is trained."""
-    return _TRAINS.search(text) is not None
+def measures_result(text: str) -> bool:
+    """Whether the line has more than settings: a loss, an accuracy, or the like with a number."""
+    return _RESULT.search(text) is not None
+
+
+def trains(text: str, begin: int) -> bool:
+    """Whether the words ahead of a counter that begins there say that something is trained."""
+    return _TRAINS.search(text, max(0, begin - 24), begin) is not None

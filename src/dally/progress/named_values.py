@@ -7,7 +7,7 @@ from typing import Final
 
 from dally.progress.bars import EVALUATES
 from dally.progress.counters import Counter, anywhere, begins, behind, named, number_first
-from dally.progress.evidence import is_other, measures, measures_loss, trains
+from dally.progress.evidence import is_other, measures, measures_loss, measures_result, trains
 from dally.progress.line_progress import LineProgress
 from dally.progress.line_text import real, whole
 from dally.progress.seconds import seconds_per_step
@@ -28,8 +28,9 @@ _EPOCH_ALONE: Final = re.compile(
     r"\W*(?:E|(?:[Ss]tart|[Bb]egin|[Ff]inish|[Ee]nd|[Cc]omplet|[Tt]rain|[Rr]unn)\w*\s+(?:of\s+|with\s+|on\s+|for\s+)?(?:train\w*\s+)?[Ee]|"
     r"[^\w\s]{2,}\s*e)pochs?\W{1,4}\d+\W*(?:$|\d+\s*%|\w+ed\b|done|took|start|begin|end|train|time\b|\b[A-Za-z]\w*\W{1,3}\d+\.\d)"
 )
-_LOGGED_EPOCH: Final = re.compile(r"epoch\s*[:=]\s*\d+\W*$")
+_LOGGED_EPOCH: Final = re.compile(r"\s*epoch\s*[:=]\s*\d+\W*$")
 _EPOCH: Final = re.compile(r"epoch|(?<![a-z])ep(?![a-z])")
+_SETS: Final = re.compile(r"[=:]")
 _BATCH: Final = re.compile(r"batch")
 _OUTER: Final = re.compile(r"episode|round|tick|rollout|generation|cycle")
 _NUMBER_FIRST: Final = re.compile(r"[\s\[(#]*(\d+)\s*[\]):|,\-]+\s*(?:\w+[ _])?(?:loss|lr)\b", re.IGNORECASE)
@@ -41,7 +42,10 @@ def named_values(text: str) -> LineProgress | None:
         return None
     start = _start(text)
     number_names = list(number_first(text))
-    every = [*named(text), *(one for one in number_names if one.total)]
+    every = [
+        *(one for one in named(text) if not _is_setting(text, one)),
+        *(one for one in number_names if one.total),
+    ]
     if not every and measures_loss(text):
         every = [one for one in number_names if not _BATCH.search(one.name)][:1]
     epoch = _epoch([one for one in every if _is_epoch(one)])
@@ -74,6 +78,13 @@ def _start(text: str) -> int:
             break
         start = match.end()
     return start
+
+
+def _is_setting(text: str, counter: Counter) -> bool:
+    """Whether it is how many there shall be: epochs=100 beside a learning rate."""
+    if counter.total or "." in counter.value or not counter.name.endswith(("epochs", "steps")):
+        return False
+    return _SETS.search(text, counter.begin, counter.end) is not None and not measures_result(text)
 
 
 def _is_epoch(counter: Counter) -> bool:
@@ -136,4 +147,6 @@ def _of_training(text: str, start: int, epoch: Counter | None, step: Counter | N
         _EPOCH_ALONE.match(text, start) or (_LOGGED_EPOCH.match(text, start) and text[:start].strip())
     ):
         return True
-    return step is not None and step.total is not None and trains(text)
+    if step is None or not step.total:
+        return False
+    return step.name.startswith("train") or trains(text, step.begin)

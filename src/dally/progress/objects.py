@@ -45,6 +45,7 @@ _METRIC: Final = re.compile(
 _SETTING: Final = re.compile(
     r"batchsize|seed|num_?workers|weightdecay|dropout|optimizer|warmup|savesteps|logdir|output|gpus?$|phi|model"
 )
+_SETTINGS: Final = re.compile(r"(?:param\w*|config\w*|arg\w*|settings?|options|hyper\w*|best)\W*$", re.IGNORECASE)
 _EVALUATED: Final = re.compile(r"^(?:eval|val|valid|validation|test)(?:_|/|$)")
 
 
@@ -53,6 +54,8 @@ def dictionary(text: str) -> LineProgress | None:
     start = text.find("{")
     if start < 0 or "}" not in text[start:]:
         return None
+    if _SETTINGS.search(text, max(0, start - 30), start):
+        return LineProgress()  # what a run was asked to do
     values = {
         match["key"]: (match["text"] or match["list"] or match["bare"] or "").strip()
         for match in _PAIR.finditer(text, start)
