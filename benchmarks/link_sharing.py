@@ -56,7 +56,7 @@ SETUPS = {
     "cassini": Setup(
         "12x2x1",
         "a100-nvswitch-8x200g",
-        {"nic_count": "1", "nic_gbps": "6.25", "oversubscription": "2"},
+        {"nic_count": "1", "nic_gbps": "6.25", "oversubscription": "2", "chooses": "fastest"},
         (
             "alexnet", "vgg16", "resnet18", "resnet50", "inception-v3", "densenet121", "mobilenet-v2", "bert-base",
             "bert-large", "transformer-big", "gnmt", "gpt2", "dlrm",
@@ -68,7 +68,7 @@ SETUPS = {
     "crux": Setup(
         "4x3x8",
         "a100-nvswitch-8x200g",
-        {"nic_count": "4", "oversubscription": "4"},
+        {"nic_count": "4", "oversubscription": "4", "chooses": "fastest"},
         ("gpt-7b", "bert-large", "resnet50"),
         {8: 2, 16: 3, 24: 1, 32: 3, 48: 1},
         (0.1, 2.0),
@@ -102,11 +102,14 @@ def write_jobs(setup: Setup, seed: int, jobs: int, path: Path) -> None:
 
 
 def scenario(setup: Setup, trace: Path, policy: str, sharing: str, seed: int) -> Scenario:
-    """The run of these jobs."""
+    """The run of these jobs; the policy as NAME or NAME:KEY=VALUE."""
+    name, _, setting = policy.partition(":")
+    key, _, value = setting.partition("=")
     return Scenario(
         trace=str(trace),
         cluster=setup.cluster,
-        policy=policy,
+        policy=name,
+        settings={key: value} if key else {},
         seed=seed,
         network=setup.network,
         network_settings={**setup.settings, **({} if sharing == ALONE else {"sharing": sharing})},
@@ -169,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Print a table per set-up, or rows as JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.link_sharing", description=__doc__)
     parser.add_argument("--setups", nargs="+", default=list(SETUPS), choices=list(SETUPS))
-    parser.add_argument("--policies", nargs="+", default=list(POLICIES))
+    parser.add_argument("--policies", nargs="+", default=list(POLICIES), metavar="NAME[:KEY=VALUE]")
     parser.add_argument("--sharings", nargs="+", default=list(SHARINGS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
     parser.add_argument("--jobs", type=int, default=300)
@@ -193,10 +196,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def print_rows(rows: list[dict[str, Any]]) -> None:
     """The table of runs."""
-    print(f"{'set-up':<9}{'policy':<15}{'sharing':<9}{'mean JCT, h':>12}{'p99, h':>8}{'computing':>11}{'CPU s':>7}")
+    print(f"{'set-up':<9}{'policy':<21}{'sharing':<9}{'mean JCT, h':>12}{'p99, h':>8}{'computing':>11}{'CPU s':>7}")
     for row in rows:
         print(
-            f"{row['setup']:<9}{row['policy']:<15}{row['sharing']:<9}{row['jct_mean_s'] / 3600:>12.3f}"
+            f"{row['setup']:<9}{row['policy']:<21}{row['sharing']:<9}{row['jct_mean_s'] / 3600:>12.3f}"
             f"{row['jct_p99_s'] / 3600:>8.2f}{row['computing']:>11.1%}{row['cpu_s']:>7.1f}"
         )
 

@@ -11,7 +11,7 @@ from librt.vecs import vec
 from mypy_extensions import i64
 
 from benchmarks.nccl_rows import Row
-from dally.cluster.links import FASTEST, Links, connect
+from dally.cluster.links import Links, connect
 from dally.cluster.presets import PRESETS
 from dally.cluster.topology import Topology, grid
 from dally.perf.collectives import collective_cost
@@ -57,8 +57,13 @@ def machine_of(preset: str) -> str:
     return next((machine for machine in MACHINES if preset.startswith(machine)), preset)
 
 
-def fit(rows: Sequence[Row], presets: Sequence[str], chooses: str = FASTEST) -> dict[str, Links]:
-    """Each preset's links fitted to these rows.
+def shipped(preset: str, chooses: str) -> Links:
+    """The preset; its library chooses algorithms in that way, if one is named."""
+    return PRESETS[preset]._replace(chooses=chooses) if chooses else PRESETS[preset]
+
+
+def fit(rows: Sequence[Row], presets: Sequence[str], chooses: str = "") -> dict[str, Links]:
+    """Each preset's links fitted to these rows, with the way to choose algorithms that it ships, or that one.
 
     First what all fabrics have in common, then the machines from runs inside one, then the networks. A
     fabric stays near the common values unless its rows say otherwise: some have few, and of few sizes.
@@ -68,14 +73,14 @@ def fit(rows: Sequence[Row], presets: Sequence[str], chooses: str = FASTEST) -> 
     for machine in sorted({machine_of(preset) for preset in presets}):
         mine = [row for row in rows if machine_of(row.preset) == machine and row.nodes == 1]
         name = next(preset for preset in presets if machine_of(preset) == machine)
-        base = PRESETS[name]._replace(chooses=chooses)
+        base = shipped(name, chooses)
         start = _with(base, {key: common[key] for key in INSIDE})
         inside[machine] = {key: getattr(start, key) for key in INSIDE}
         inside[machine] |= _search([start] * len(mine), mine, _free(INSIDE, mine, base))
     fitted: dict[str, Links] = {}
     for preset in presets:
         mine = [row for row in rows if row.preset == preset and row.nodes > 1]
-        base = PRESETS[preset]._replace(chooses=chooses)
+        base = shipped(preset, chooses)
         start = _with(base, {**inside[machine_of(preset)], **{key: common[key] for key in ACROSS}})
         fitted[preset] = _with(start, _search([start] * len(mine), mine, _free(ACROSS, mine, start)))
     return fitted
@@ -101,15 +106,16 @@ def halves(rows: Sequence[Row]) -> dict[tuple[Group, str], int]:
     }
 
 
-def held_out(rows: Sequence[Row], chooses: str = FASTEST) -> list[tuple[Row, float]]:
+def held_out(rows: Sequence[Row], chooses: str = "") -> list[tuple[Row, float]]:
     """Rows that other sources ran too, and their errors when fitted without their half of the sources.
 
-    `chooses`: how the library picks the algorithm of rows that name none; presets as shipped pick the fastest.
+    `chooses`: how the library picks the algorithm of rows that name none; as each preset ships it, unless said.
 
     Not untouched: which rows make a fabric, how the halves are drawn, what a tree puts on a NIC and PULL were
     settled with these errors in sight. With PULL chosen inside the fitted half the median was 11.8 %, the
     90th percentile 25 %. That NCCL's choice leaves trees on two machines out was seen in them too; it is known
-    from NCCL's source (src/graph/tuning.cc), and no constant of it was fitted.
+    from NCCL's source (src/graph/tuning.cc), and no constant of it was fitted. That presets of EFA and TCPXO do
+    not choose so was settled in their sight as well: these plugins have tuners of their own.
     """
     half = halves(rows)
     presets = sorted({row.preset for row in rows})
@@ -127,7 +133,7 @@ def _search_common(rows: Sequence[Row], chooses: str) -> dict[str, float]:
     found = dict(START)
     for keys in (INSIDE, ACROSS):
         mine = [row for row in rows if (row.nodes == 1) == (keys is INSIDE)]
-        bases = [PRESETS[row.preset]._replace(chooses=chooses) for row in mine]
+        bases = [shipped(row.preset, chooses) for row in mine]
         found |= _search([_with(base, found) for base in bases], mine, keys)
     return found
 

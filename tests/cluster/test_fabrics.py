@@ -160,6 +160,13 @@ def test_pods_above_units_have_an_oversubscription_of_their_own() -> None:
     assert (unit / machine, pod / unit) == (32.0, 0.5)
 
 
+def test_todays_fabrics_choose_as_nccl_and_the_benchmarks_networks_the_fastest() -> None:
+    for name in ("h100-nvswitch-8x400g", "h100-rails-4to1", "gb200-nvl72", "ethernet-100g"):
+        assert connect(grid(2, 4, 8), PRESETS[name]).chooses == "nccl"
+    for name in ("fast", "normal", "slow", "congested", "as-published"):
+        assert connect(grid(2, 4, 8), PRESETS[name]).chooses == "fastest"
+
+
 def test_older_presets_know_nothing_of_it() -> None:
     for name in ("normal", "slow", "h100-nvswitch-8x400g"):
         network = connect(grid(2, 4, 8), PRESETS[name])

@@ -3,13 +3,15 @@
 The fit is `python -m benchmarks.network --fit` on nccl-tests results published by NVIDIA (deepops, nccl-tests
 issues 178, 290 and 309), AWS, Oracle, Microsoft (superbenchmark), ABCI, CoreWeave, AMD and others; the
 benchmark prints each fabric with its error. No run there crosses a loaded rack uplink: `uplink_*` stay nominal.
+Fabrics that run NCCL's own tuner choose algorithms as it does; plugins for EFA and TCPXO have tuners of their own.
+The benchmark's four run the fastest algorithm, so that published runs stay as they are.
 Those named `as-published` are the constants of the simulator of arXiv 2401.16492 (docs/as-published.md).
 `SOURCES` says where the figures of each come from: nominal rates first, then the runs that the rest is fitted to.
 """
 
 from __future__ import annotations
 
-from dally.cluster.links import Links
+from dally.cluster.links import AS_NCCL, FASTEST, Links
 from dally.errors import unknown
 
 _OURS = "the benchmark's: nominal rates set by us, the rest as a100-nvswitch-8x200g"
@@ -75,13 +77,14 @@ _V100_100G = _V100._replace(
 )  # RoCE, DGX-1
 _A100_8X200G = _A100._replace(
     name="a100-nvswitch-8x200g",
+    chooses=AS_NCCL,
     nic_efficiency=1.0,
     tree_efficiency=0.869,
     nic_latency_s=5.22e-6,
     root_s=2.52e-8,
 )  # InfiniBand HDR and RoCE, DGX A100 and the like
 _H100_8X400G = _H100._replace(
-    name="h100-nvswitch-8x400g", nic_efficiency=0.975, nic_latency_s=9.55e-6, root_s=2.11e-8
+    name="h100-nvswitch-8x400g", chooses=AS_NCCL, nic_efficiency=0.975, nic_latency_s=9.55e-6, root_s=2.11e-8
 )  # InfiniBand NDR
 # PCIe 4.0 x16: 31.5 GB/s; a 25 Gb RoCE port per machine.
 _PCIE_25G = Links(
@@ -93,8 +96,9 @@ _PCIE_25G = Links(
 _SUPERPOD = _H100_8X400G._replace(name="dgx-h100-superpod", rails=8, uplinks=256)
 # The benchmark's four: rates as benchmark.md states them, the rest as measured on A100 machines.
 _NORMAL = _A100_8X200G._replace(
-    name="normal", nic_count=4, nic_gbps=12.5, oversubscription=2.0, algorithms="ring hierarchical tree"
-)
+    name="normal", chooses=FASTEST, nic_count=4, nic_gbps=12.5, oversubscription=2.0,
+    algorithms="ring hierarchical tree",
+)  # fmt: skip
 _SLOW = _NORMAL._replace(name="slow", nic_count=1, oversubscription=4.0)
 # The paper's simulator: ideal links, each GPU its own. A machine of 8 has 8 times 200 GB/s to its rack, and
 # a rack of 64 has 64 times 400 GB/s (10 in older revisions) to the others.
@@ -114,9 +118,9 @@ _ALL = (
     _V100._replace(name="v100-nvlink-100g-efa", nic_efficiency=0.607, nic_latency_s=8.43e-6, root_s=3.65e-8),
     # DGX-2: six NVLink2 through switches.
     Links(
-        "v100-nvswitch-8x100g", fabric_gbps=150.0, fabric_efficiency=0.855, fabric_latency_s=2.32e-6,
-        fabric_root_s=1.06e-8, nic_count=8, nic_gbps=12.5, nic_efficiency=0.946, tree_efficiency=0.639,
-        nic_latency_s=3.01e-5, root_s=3.48e-8, algorithms="ring tree",
+        "v100-nvswitch-8x100g", chooses=AS_NCCL, fabric_gbps=150.0, fabric_efficiency=0.855,
+        fabric_latency_s=2.32e-6, fabric_root_s=1.06e-8, nic_count=8, nic_gbps=12.5, nic_efficiency=0.946,
+        tree_efficiency=0.639, nic_latency_s=3.01e-5, root_s=3.48e-8, algorithms="ring tree",
     ),
     _A100_8X200G,
     _A100._replace(
@@ -158,7 +162,7 @@ _ALL = (
     ),
     # PCIe 5.0 x16 behind ConnectX-8.
     Links(
-        "rtx6000d-pcie-8x400g", fabric="pcie", fabric_gbps=64.0, fabric_efficiency=0.801,
+        "rtx6000d-pcie-8x400g", chooses=AS_NCCL, fabric="pcie", fabric_gbps=64.0, fabric_efficiency=0.801,
         fabric_latency_s=2.11e-6, fabric_root_s=1.09e-8, nic_count=8, nic_gbps=50.0, nic_efficiency=0.582,
         tree_efficiency=0.939, nic_latency_s=1.05e-5, root_s=3.69e-8, algorithms="ring tree",
     ),
