@@ -92,7 +92,7 @@ def _tqdm(label: str, rest: str, match: re.Match[str]) -> LineProgress:
     yolo = _YOLO.match(label) is not None
     if values.get("size") or not (yolo or _of_training(label, rest, values.get("unit"))):
         return LineProgress()
-    step, total = whole(values["step"]), whole(values.get("total"))
+    step, total = whole(values["step"]), whole(values.get("total")) or None
     counts_epochs = _EPOCHS_ONLY.search(label) or "epoch" in (values.get("unit") or "")
     if counts_epochs and _EPOCH.search(label) is None:
         return LineProgress(epoch=None if step is None else float(step), epochs=total)

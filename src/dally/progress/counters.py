@@ -28,7 +28,7 @@ _STEP_NAMES: Final = (
     r"episodes?|rounds?|ticks?|rollouts?|generations?|cycles?"
 )
 _EPOCH_NAMES: Final = r"epochs?|ep\b\.?"
-_ORDINAL: Final = r"(?:[ _]?(?:num(?:ber)?|no\.?|idx|index|id|i|count)\b|\(train\))?"
+_ORDINAL: Final = r"(?:[ _]?(?:num(?:ber)?|no\.?|idx|index|id|i|count|status)\b|\(train\))?"
 # Between a word and its number: step 3, step: 3, step=[3, step #3, step -> 3, step - 3, epoch_3.
 _LINK: Final = (
     r"['\"]?(?:\s*[:=#|>]+\s*(?:[:>]\s*)?|\s+-+>?\s+|\s*[-=]+>\s*|\s+is\s+|\s+|_|(?=[\[(<#]))[\[(<#]{0,2}\s*"
@@ -52,7 +52,7 @@ NUMBER_FIRST: Final = re.compile(
 # What a number beside the word is, if not how far training is: total steps, save steps, best epoch.
 _NOT_SO_FAR: Final = re.compile(
     r"(?<![a-z])(?:total|max\w*|warm-?up\w*|per|every|each|sav(?:e|ing)|log(?:ging)?|eval|last|best|next|previous|prev|"
-    r"first|patience|accum\w*|decay\w*|leader|unix|micro|inner|sub|from|until|skipped|nan)[\s_\-]*$",
+    r"first|patience|accum\w*|decay\w*|leader|unix|micro|inner|sub|from|until|skipped|nan)[ _\-]?$",
     re.IGNORECASE,
 )
 # The same ahead of a number: for 10 epochs, after every 500 steps.
@@ -70,6 +70,7 @@ _TWO: Final = re.compile(
     rf"[\s\[(]*{_PAIR}[\])\s,|]+[\[(]\s*(?P<value_2>{NUMBER})\s*/\s*(?P<total_2>{NUMBER}){_PAIR_END}"
 )
 _LIST: Final = re.compile(r"\s*\[\s*(?P<epoch>\d+),\s+(?P<value>\d+)\]\s")  # [2,  4000] loss: of PyTorch's tutorial
+_PAIR_AND_ONE: Final = re.compile(r"\s*\[\s*(?P<epoch>\d+)/(?P<epochs>\d+)\]\s*\[\s*(?P<value>\d+)\]")
 _BRACKETED: Final = re.compile(rf"\[\s*{_PAIR}\s*\]")
 _LAST: Final = re.compile(rf"(?<![\w.(%])\s{_PAIR}\s*$")
 
@@ -84,7 +85,8 @@ def named(text: str) -> Iterator[Counter]:
 def number_first(text: str) -> Iterator[Counter]:
     """The counters whose word comes behind: 12/100 steps."""
     for match in NUMBER_FIRST.finditer(text):
-        if match["total"] or not _LENGTH.search(text, max(0, match.start() - 24), match.start()):
+        length = _LENGTH.search(text, max(0, match.start() - 24), match.start())
+        if length is None or (match["total"] and not length[0].startswith("for")):
             yield _counter(match, match["name"].lower())
 
 
@@ -103,10 +105,10 @@ def begins(text: str, start: int) -> tuple[Counter | None, Counter | None]:
     if match is not None and _is_pair(match["value"], match["total"]):
         inner = Counter("", match["value_2"], match["total_2"], match.start(), match.end())
         return _counter(match, "epoch"), inner
-    match = _LIST.match(text, start)
+    match = _LIST.match(text, start) or _PAIR_AND_ONE.match(text, start)
     if match is not None:
         step = Counter("", match["value"], None, match.start(), match.end())
-        return Counter("epoch", match["epoch"], None, match.start(), match.end()), step
+        return Counter("epoch", match["epoch"], match.groupdict().get("epochs"), match.start(), match.end()), step
     match = _FIRST_PAIR.match(text, start)
     return None, _pair(match)
 

@@ -28,6 +28,7 @@ _EPOCH_ALONE: Final = re.compile(
     r"\W*(?:E|(?:[Ss]tart|[Bb]egin|[Ff]inish|[Ee]nd|[Cc]omplet|[Tt]rain|[Rr]unn)\w*\s+(?:of\s+|with\s+|on\s+|for\s+)?(?:train\w*\s+)?[Ee]|"
     r"[^\w\s]{2,}\s*e)pochs?\W{1,4}\d+\W*(?:$|\d+\s*%|\w+ed\b|done|took|start|begin|end|train|time\b|\b[A-Za-z]\w*\W{1,3}\d+\.\d)"
 )
+_STEP_ALONE: Final = re.compile(r"\W*global[ _]step\W*\d[\d,]*\W*$", re.IGNORECASE)
 _LOGGED_EPOCH: Final = re.compile(r"\s*epoch\s*[:=]\s*\d+\W*$")
 _EPOCH: Final = re.compile(r"epoch|(?<![a-z])ep(?![a-z])")
 _SETS: Final = re.compile(r"[=:]")
@@ -147,6 +148,10 @@ def _of_training(text: str, start: int, epoch: Counter | None, step: Counter | N
         _EPOCH_ALONE.match(text, start) or (_LOGGED_EPOCH.match(text, start) and text[:start].strip())
     ):
         return True
-    if step is None or not step.total:
+    if step is None:
         return False
-    return step.name.startswith("train") or trains(text, step.begin)
+    return (
+        step.name.startswith("train")
+        or _STEP_ALONE.match(text, start) is not None
+        or (step.total is not None and trains(text, step.begin))
+    )
