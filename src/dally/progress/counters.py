@@ -27,7 +27,7 @@ _STEP_NAMES: Final = (
     r"(?:time)?steps?|iter(?:ation)?s?|itr|its?|n?updates?|(?:mini-?)?batch(?:es)?|Up\.|"
     r"episodes?|rounds?|ticks?|rollouts?|generations?|cycles?"
 )
-_EPOCH_NAMES: Final = r"epochs?|ep\b\.?"
+_EPOCH_NAMES: Final = r"epochs?|ep(?![a-z])\.?"
 _ORDINAL: Final = r"(?:[ _]?(?:num(?:ber)?|no\.?|idx|index|id|i|count|status)\b|\(train\))?"
 # Between a word and its number: step 3, step: 3, step=[3, step #3, step -> 3, step - 3, epoch_3.
 _LINK: Final = (
@@ -39,7 +39,7 @@ _TOTAL: Final = (
 # No number of a clock, a file or a size, and none with a unit: `batch 32 images`, `step: 123ms`.
 _END: Final = r"(?!\.?\w|%|:\d\d|/\d|\s?(?:m?s|secs?|seconds?|min|hours?|[kKMG]i?B|images|samples|items|fps|px)\b)"
 NAMED: Final = re.compile(
-    rf"(?<![\w.\-\\])(?<![A-Za-z]/)(?P<name>{_BEFORE}(?:{_STEP_NAMES}|{_EPOCH_NAMES}){_ORDINAL})(?:{_LINK}|(?<=epoch)|(?<=iter))"
+    rf"(?<![\w.\-\\])(?<![A-Za-z]/)(?P<name>{_BEFORE}(?:{_STEP_NAMES}|{_EPOCH_NAMES}){_ORDINAL})(?:{_LINK}|(?<=epoch)|(?<=iter)|(?<=\bep)|(?<=\bit))"
     rf"(?P<value>{NUMBER}[kKM]?)(?:{_TOTAL})?{_END}",
     re.IGNORECASE,
 )
@@ -61,16 +61,21 @@ _LENGTH: Final = re.compile(
     re.IGNORECASE,
 )
 _PAIR: Final = rf"(?P<value>{NUMBER})\s*/\s*(?P<total>{NUMBER})"
-_PAIR_END: Final = r"(?![\d.:/]|\s*(?:[kKMGT]i?)?B\b)"
+_PAIR_END: Final = r"(?![\d/]|[.:]\d|\s*(?:[kKMGT]i?)?B\b)"
 # Right behind an epoch, with nothing but signs and a percentage between: `Epoch: [0][ 10/1307]`.
 _BEHIND: Final = re.compile(rf"[^A-Za-z\d]{{0,60}}(?:\d{{1,3}}(?:\.\d+)?%[^A-Za-z\d]{{0,40}})?{_PAIR}{_PAIR_END}")
 _BEHIND_ALONE: Final = re.compile(rf"\]?\[\s*(?P<value>{NUMBER})\s*\]")
-_FIRST_PAIR: Final = re.compile(rf"[\s\[(]*{_PAIR}{_PAIR_END}")
+# At the beginning of a line, perhaps behind a bar.
+_FIRST_PAIR: Final = re.compile(
+    rf"\s*(?:(?:\d{{1,3}}%)?\s*[\[|][=>#.\-█▉▊▋▌▍▎▏ ]{{0,100}}[\]|]|[Tt]rain(?:ing)?\b:?)?"
+    rf"[\s\[(]*{_PAIR}{_PAIR_END}"
+)
 _TWO: Final = re.compile(
     rf"[\s\[(]*{_PAIR}[\])\s,|]+[\[(]\s*(?P<value_2>{NUMBER})\s*/\s*(?P<total_2>{NUMBER}){_PAIR_END}"
 )
 _LIST: Final = re.compile(r"\s*\[\s*(?P<epoch>\d+),\s+(?P<value>\d+)\]\s")  # [2,  4000] loss: of PyTorch's tutorial
 _PAIR_AND_ONE: Final = re.compile(r"\s*\[\s*(?P<epoch>\d+)/(?P<epochs>\d+)\]\s*\[\s*(?P<value>\d+)\]")
+_ONE_AND_PAIR: Final = re.compile(rf"\s*\[\s*(?P<epoch>\d+)\]\s*\[\s*{_PAIR}\]")
 _BRACKETED: Final = re.compile(rf"\[\s*{_PAIR}\s*\]")
 _LAST: Final = re.compile(rf"(?<![\w.(%])\s{_PAIR}\s*$")
 
@@ -105,10 +110,11 @@ def begins(text: str, start: int) -> tuple[Counter | None, Counter | None]:
     if match is not None and _is_pair(match["value"], match["total"]):
         inner = Counter("", match["value_2"], match["total_2"], match.start(), match.end())
         return _counter(match, "epoch"), inner
-    match = _LIST.match(text, start) or _PAIR_AND_ONE.match(text, start)
+    match = _LIST.match(text, start) or _PAIR_AND_ONE.match(text, start) or _ONE_AND_PAIR.match(text, start)
     if match is not None:
-        step = Counter("", match["value"], None, match.start(), match.end())
-        return Counter("epoch", match["epoch"], match.groupdict().get("epochs"), match.start(), match.end()), step
+        numbers = match.groupdict()
+        step = Counter("", match["value"], numbers.get("total"), match.start(), match.end())
+        return Counter("epoch", match["epoch"], numbers.get("epochs"), match.start(), match.end()), step
     match = _FIRST_PAIR.match(text, start)
     return None, _pair(match)
 

@@ -44,7 +44,8 @@ _TRAINS: Final = re.compile(
 )
 # A line that a shell, a compiler, a server or an iterative solver prints, code, or settings of a run.
 _OTHER: Final = re.compile(
-    r"^\s*(?:export|set|\+|\$|>>>|#!|import|from|def|return|class|raise|assert) |HTTP/\d|\b(?:GET|POST|PUT) /|"
+    r"^\s*(?:export|set|\+|\$|>>>(?= \w+ ?[.(=])|#!|import|from|def|return|class|raise|assert) |"
+    r"HTTP/\d|\b(?:GET|POST|PUT) /|"
     r"\bprint\(|\blogger\.|\.format\(|%\d*d\b|\{\w*(?:step|epoch)\w*[^}]*\}|"
     r"^\s*Step \d+/\d+ ?: [A-Z]{3}|\bTrial \d+ finished|"
     r"leader[ _]epoch|packet loss|\bloss of\b|residual|proj g|\binertia\b|wall clock|^\s*(?:usage|error):|"

@@ -25,8 +25,8 @@ _BOTH: Final = re.compile(
 )
 # An epoch without an end or a metric counts where the line says no more than that it begins, ends, or took a while.
 _EPOCH_ALONE: Final = re.compile(
-    r"\W*(?:E|(?:[Ss]tart|[Bb]egin|[Ff]inish|[Ee]nd|[Cc]omplet|[Tt]rain|[Rr]unn)\w*\s+(?:of\s+|with\s+|on\s+|for\s+)?(?:train\w*\s+)?[Ee]|"
-    r"[^\w\s]{2,}\s*e)pochs?\W{1,4}\d+\W*(?:$|\d+\s*%|\w+ed\b|done|took|start|begin|end|train|time\b|\b[A-Za-z]\w*\W{1,3}\d+\.\d)"
+    r"\W*(?:E|(?:[Ss]tart|[Bb]egin|[Ff]inish|[Ee]nd|[Cc]omplet|[Tt]rain|[Rr]unn|[Dd]one)\w*\s+(?:of\s+|with\s+|on\s+|for\s+)?(?:train\w*\s+)?[Ee]|"
+    r"[^\w\s]{2,}\s*e)pochs?\W{1,4}\d+\W*(?:$|\d+\s*%|\w+ed\b|done|took|in\b|start|begin|end|train|time\b|\b[A-Za-z]\w*\W{1,3}\d+\.\d)"
 )
 _STEP_ALONE: Final = re.compile(r"\W*global[ _]step\W*\d[\d,]*\W*$", re.IGNORECASE)
 _LOGGED_EPOCH: Final = re.compile(r"\s*epoch\s*[:=]\s*\d+\W*$")
@@ -34,7 +34,9 @@ _EPOCH: Final = re.compile(r"epoch|(?<![a-z])ep(?![a-z])")
 _SETS: Final = re.compile(r"[=:]")
 _BATCH: Final = re.compile(r"batch")
 _OUTER: Final = re.compile(r"episode|round|tick|rollout|generation|cycle")
-_NUMBER_FIRST: Final = re.compile(r"[\s\[(#]*(\d+)\s*[\]):|,\-]+\s*(?:\w+[ _])?(?:loss|lr)\b", re.IGNORECASE)
+_NUMBER_FIRST: Final = re.compile(
+    r"[\s\[(#]*(\d+)\s*[\]):|,\-\[]+\s*(?:\w{1,20}[ _/])?\w{0,20}(?:loss|lr)\b", re.IGNORECASE
+)
 
 
 def named_values(text: str) -> LineProgress | None:
