@@ -132,7 +132,10 @@ def _epoch_of(label: str, rest: str) -> tuple[float | None, int | None]:
     row = _YOLO.match(label) or _TUNE.search(label)
     if row is not None:
         return float(row[1]), int(row[2]) if row.re is _YOLO else None
-    match = _EPOCH.search(label) or _EPOCH_AFTER.search(rest)
+    within, _, after = rest.partition("]")
+    if not after.lstrip().startswith(("{", "epoch")):
+        after = ""  # of another writer
+    match = _EPOCH.search(label) or _EPOCH_AFTER.search(within) or _EPOCH_AFTER.search(after)
     return (None, None) if match is None else (float(match[1]), whole(match[2]))
 
 

@@ -16,7 +16,7 @@ from dally.progress.seconds import seconds_per_step
 _LOGGER: Final = re.compile(
     r"\s*(?:(?:INFO|DEBUG|WARNING):[\w.]*:?|[\[(]?\d{2,4}[-/.]\d\d(?:[-/.]\d{2,4}(?!\d)|(?=[T ]\d\d:\d))[T_,]?|"
     r"[\[(]?\d{1,2}:\d\d(?::\d\d)?[\d.,:+]*Z?[\])]?|\[[A-Za-z][^\]\d]*\]|\[[A-Za-z][\w.\- ]*\.\w+:\d+\]|"
-    r"(?:INFO|DEBUG|WARNING|TRAIN|[IW]\d{4})\b|[\w./]+:\d+(?=\s+[-|\]])|[\w.]+\.\w+(?= - )|"
+    r"(?:INFO|DEBUG|WARNING|TRAIN|[IWP]\d{4,6})\b|[\w./]+:\d+(?=\s+[-|\]])|[\w.]+\.\w+(?= - )|"
     r"[|>:*=#~+\-]+(?=[\s\w\[]))"
 )
 _MOST_LOGGED: Final = 12  # of them in one line
