@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dally.cluster.topology import Capacity
 from dally.engine.simulate import Simulation
 from dally.model import KIND_NAMES, Costs
 from dally.policies.base import Policy
@@ -74,6 +75,36 @@ def test_a_job_starts_smaller_where_its_size_is_not_free() -> None:
     assert (1000.0, "resize", 1, 4) in changes(simulation)
 
 
+def test_a_job_that_needs_cpus_shrinks_where_that_frees_what_the_other_needs() -> None:
+    jobs = [(0.0, 8, 10_000.0), (5000.0, 4, 600.0)]
+    each = {"cpus_per_gpu": 4.0}
+    case = Case(MACHINE, jobs, costs=ONE_S, capacities=[Capacity(32.0)], constraints={0: each, 1: each})
+    simulation = elastic(case, build("dally", {"idle_reserve": "0"}), [0])
+    assert changes(simulation)[:3] == [(0.0, "start", 0, 8), (5000.0, "resize", 0, 4), (5000.0, "start", 1, 4)]
+    assert (5600.0, "resize", 0, 8) in changes(simulation)
+
+
+def test_no_job_shrinks_where_the_other_would_lack_cpus_all_the_same() -> None:
+    """The first keeps 29 of 32 CPUs at any size: the other gets none by its shrinking, and preempts it."""
+    jobs = [(0.0, 8, 10_000.0), (5000.0, 4, 600.0)]
+    needs = {0: {"cpus_per_node": 29.0}, 1: {"cpus_per_gpu": 4.0}}
+    case = Case(MACHINE, jobs, costs=ONE_S, capacities=[Capacity(32.0)], constraints=needs)
+    assert (5000.0, "preempt", 0, 0) in changes(elastic(case, build("dally", {"idle_reserve": "0"}), [0]))
+
+
+def test_whole_machines_are_given_back_where_a_job_takes_so_many_gpus_of_each() -> None:
+    """Of four machines the first has all, 8 GPUs of each; the second asks for two machines."""
+    machines: list[tuple[tuple[str, ...], int]] = [(("r0",), 8)] * 4
+    jobs = [(0.0, 32, 10_000.0), (5000.0, 16, 600.0)]
+    needs = {0: {"gpus_per_node": 8, "nodes_min": 2, "nodes_max": 4}, 1: {"gpus_per_node": 8}}
+    case = Case(machines, jobs, costs=ONE_S, capacities=[Capacity(32.0)] * 4, constraints=needs)
+    simulation = case.simulation(build("dally", {"idle_reserve": "0"}))
+    simulation.jobs[0].let_resize((8, 12, 16, 24, 32, 40), None)
+    simulation.run()
+    assert simulation.jobs[0].sizes == (16, 24, 32)  # those of 2 to 4 machines
+    assert changes(simulation)[:3] == [(0.0, "start", 0, 32), (5000.0, "resize", 0, 16), (5000.0, "start", 1, 16)]
+
+
 def check(case: Case, name: str, elastic_jobs: list[int]) -> None:
     simulation = elastic(case, build(name), elastic_jobs)
     check_record(record_of(simulation))  # sizes, capacity, work, GPU time, bounds
@@ -96,6 +127,13 @@ SOME = settings(max_examples=40, deadline=None, suppress_health_check=[HealthChe
 def test_sizes_work_and_moves_hold_in_any_run(case: Case, data: st.DataObject) -> None:
     numbers = data.draw(st.lists(st.integers(0, len(case.jobs) - 1), min_size=1, unique=True))
     check(case, "dally", sorted(numbers))
+
+
+@given(cases(), st.data(), st.sampled_from(["dally", "sia", "pollux"]))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_same_where_jobs_need_more_than_gpus(case: Case, data: st.DataObject, name: str) -> None:
+    numbers = data.draw(st.lists(st.integers(0, len(case.jobs) - 1), min_size=1, unique=True))
+    check(case, name, sorted(numbers))
 
 
 @given(crowds(), st.data())

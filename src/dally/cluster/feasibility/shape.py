@@ -33,6 +33,14 @@ def shape_of(
     return None
 
 
+def is_in_shape(gpus: int, group: int, cap: int, nodes_min: int, nodes_max: int) -> bool:
+    """Whether another number of GPUs comes in the same groups, on as many machines as stated."""
+    if gpus % group:
+        return False
+    groups = gpus // group
+    return (nodes_max == 0 or groups <= nodes_max) and (nodes_min <= 1 or (cap > 0 and groups >= nodes_min))
+
+
 def _at_most(gpus: int, group: int, nodes_max: int) -> GangShape | None:
     """On no more machines than that: groups so large that no more can be used."""
     if nodes_max == 0 or -(-gpus // group) <= nodes_max:

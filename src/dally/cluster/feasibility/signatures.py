@@ -8,7 +8,7 @@ from librt.vecs import append, vec
 from mypy_extensions import i64
 
 from dally.cluster.feasibility.permission import Permission, permission_of
-from dally.cluster.feasibility.shape import shape_of
+from dally.cluster.feasibility.shape import is_in_shape, shape_of
 from dally.cluster.feasibility.statement import amounts, is_constrained
 from dally.cluster.topology import Topology, grid
 from dally.errors import InputError
@@ -94,11 +94,31 @@ class Signatures:
             amounts(field, getattr(spec, field))
 
     def sign(self, job: Job) -> None:
-        """Give the job its signature."""
+        """Give the job its signature; an elastic one keeps the sizes that go with it."""
         job.signature = self.number_of(job)
+        if len(job.sizes) > 0 and job.signature > 0:
+            job.sizes = self._sizes_in_shape(job)
+
+    def _sizes_in_shape(self, job: Job) -> tuple[int, ...]:
+        """Of its sizes those of the shape in which it comes; none if that leaves no choice."""
+        signature, spec = self.rows[job.signature], job.spec
+        permission = signature.permission
+        if permission is not None and permission.all_of > 0:  # those machines, and no others
+            return ()
+        most = INFINITY
+        for partition in self.topology.partitions:
+            if partition.max_gpus and partition.name in spec.partition.split(","):
+                most = min(most, float(partition.max_gpus))
+        group, cap = int(signature.group), int(signature.cap)
+        sizes = tuple(
+            size
+            for size in job.sizes
+            if size <= most and is_in_shape(size, group, cap, spec.nodes_min, spec.nodes_max)
+        )
+        return sizes if len(sizes) > 1 and int(job.requested) in sizes else ()
 
     def number_of(self, job: Job) -> i64:
-        """The number of the job's signature; 0: none."""
+        """The number of the job's signature, the same at all of its sizes; 0: none."""
         spec = job.spec
         stated = bool(is_constrained(spec))
         if not (stated or job.group > 1 or job.allowed is not None or self.windows or self._in_partition(spec)):
@@ -113,10 +133,10 @@ class Signatures:
         if permission is not None and permission.all_of > 0:  # those machines, and no others
             least = max(least, permission.all_of)
             most = permission.all_of if most == 0 else min(most, permission.all_of)
-        gang = shape_of(int(job.gpus), int(job.group), spec.gpus_per_node, least, most, largest)
+        gang = shape_of(int(job.requested), int(job.group), spec.gpus_per_node, least, most, largest)
         if gang is None:
             problem = problem or "asks for GPUs and machines in numbers that do not go together"
-            gang = shape_of(int(job.gpus), int(job.group), 0, 0, 0, largest)
+            gang = shape_of(int(job.requested), int(job.group), 0, 0, 0, largest)
             assert gang is not None
         windowed = len(self.windows) > 0 or spec.reservation != ""
         limit_s = job.limit_s if job.limit_s >= 0.0 else INFINITY

@@ -3,7 +3,7 @@
 GPUs go where they bring most finishes. A step to a larger size counts by the GPU time that its work takes: while a
 worse-ranked job would turn the same GPUs into fewer finishes, an elastic job keeps or gets them. Before any job is
 preempted, worse-ranked ones shrink, no further than their least size. A change of size costs a restart, counts as a
-move, and must pay for itself. Clusters whose jobs have constraints beyond GPUs keep all sizes as requested.
+move, and must pay for itself. Where jobs have constraints beyond GPUs, what shrinking frees is tried out.
 """
 
 from __future__ import annotations
@@ -73,9 +73,9 @@ class Resizing:
         later than it would have, and they hardly sooner. Yet who may start smaller has less to gain by preempting.
         """
         context = self._context
-        elastic = context.limits.elastic and cluster.feasibility is None
+        elastic = context.limits.elastic
         actions: list[Action] = []
-        if elastic and self.running and job.group == 1:
+        if elastic and self.running and cluster.counts_suffice(job):
             actions = self._full_start(job, near, rank, now, cluster)
         if not actions and cluster.counts_suffice(job) and context.churn.allows():
             claim = rank / context.limits.smaller_stick if elastic and self._has_smaller(job) else rank
@@ -96,7 +96,7 @@ class Resizing:
                 break
             dearness = self._dearness(job, job.sizes[number - 1], size)
             if dearness <= limits.dearest:
-                tier = cluster.topology.closest_tier(size, job.group)
+                tier = cluster.closest_tier_of(size, job.group, job.signature)
                 actions = self._shrink_for(job, size, tier, rank * dearness, now, cluster)
                 if actions:
                     return actions
@@ -108,8 +108,8 @@ class Resizing:
         if place is not None:
             return [Start(job, place)]
         for size in reversed(job.sizes):
-            if size < job.gpus and job.group == 1:
-                tier = cluster.topology.closest_tier(size, job.group)
+            if size < job.gpus and cluster.counts_suffice(job):
+                tier = cluster.closest_tier_of(size, job.group, job.signature)
                 actions = self._shrink_for(job, size, tier, rank, now, cluster)
                 if actions:
                     return actions
@@ -118,7 +118,7 @@ class Resizing:
     def or_larger(self, job: Job, place: Allocation, now: float, cluster: Cluster) -> Allocation:
         """That place, or one for the largest size above what the job asks for whose last step is not too dear."""
         limits = self._context.limits
-        if len(job.sizes) == 0 or not limits.elastic or cluster.feasibility is not None:
+        if len(job.sizes) == 0 or not limits.elastic:
             return place
         spare = self._spare(now, cluster)
         trial = self._context.reserved.trial(cluster)
@@ -135,6 +135,7 @@ class Resizing:
 
     def _smaller_place(self, job: Job, cluster: Cluster) -> Allocation | None:
         """A place for the largest size below what the job asks for that has one at its closest tier; None: none."""
+        cluster.focus(job)
         trial = self._context.reserved.trial(cluster)
         chosen: Allocation | None = None
         for size in reversed(job.sizes):
@@ -151,7 +152,7 @@ class Resizing:
         """A place of that size no farther apart than the size must be, within the price of such places."""
         context = self._context
         limits, prices = context.limits, context.prices
-        for tier in range(cluster.topology.closest_tier(size, job.group) + 1):
+        for tier in range(cluster.closest_tier_of(size, job.group, job.signature) + 1):
             if prices.spent():
                 return None
             place = prices.cheapest_at(job, size, cluster, tier, limits.move_domains)
@@ -163,7 +164,7 @@ class Resizing:
         self, job: Job, size: i64, tier: i64, rank: float, now: float, cluster: Cluster
     ) -> list[Action]:
         """Others shrunk in a domain of that tier, and the job's start there at that size; [] if there is no way."""
-        best = self._cheapest(job, size, tier, rank, now, cluster)
+        best = self._cheapest(job, size, tier, rank, now, cluster) if tier >= 0 else None
         return [] if best is None else self._shrink_and_start(job, size, tier, best, now, cluster)
 
     def _cheapest(
@@ -186,7 +187,10 @@ class Resizing:
         for domain, rows in sorted(by_domain.items()):
             if context.reserved.overlaps(tier, domain, cluster):
                 continue
-            candidate = self._in_domain(size, tier, domain, sorted(rows), rank, now, cluster)
+            if cluster.feasibility is None:
+                candidate = self._in_domain(size, tier, domain, sorted(rows), rank, now, cluster)
+            else:
+                candidate = self._tried_in_domain(job, size, tier, domain, sorted(rows), rank, now, cluster)
             if candidate is None or candidate.cost_gpu_s > worth_gpu_s:
                 continue
             if best is None or candidate.cost_gpu_s < best.cost_gpu_s:
@@ -216,6 +220,45 @@ class Resizing:
             result.sizes.append(int(new))
             result.cost_gpu_s += self._context.prices.resize_s(other, new, now) * float(new)
         return result if missing <= 0 and result.jobs else None
+
+    def _tried_in_domain(
+        self,
+        job: Job,
+        size: i64,
+        tier: i64,
+        domain: i64,
+        rows: list[tuple[int, float, int]],
+        rank: float,
+        now: float,
+        cluster: Cluster,
+    ) -> Shrinking | None:
+        """The same where jobs have constraints: one after the other shrinks, as if, until the job has room."""
+        cluster.focus(job)
+        trial = cluster.trial()
+        tried: list[tuple[Job, Allocation, Allocation]] = []
+        for _, _, index in rows:
+            missing = size - cluster.free[tier][domain]
+            if missing <= 0:
+                break
+            other = self.running[index]
+            held = other.allocation
+            assert held is not None
+            rest = part_of(held, self._shrunk(other, missing, self._least_size(other, rank, now)))
+            trial.release(held)
+            trial.take(rest, other)
+            tried.append((other, held, rest))
+        result = Shrinking(domain)
+        for other, held, rest in reversed(tried if cluster.free[tier][domain] >= size else []):
+            trial.release(rest)
+            trial.take(held, other)
+            if cluster.free[tier][domain] < size:  # there is no room without it
+                trial.release(held)
+                trial.take(rest, other)
+                result.jobs.append(other)
+                result.sizes.append(int(rest.total()))
+                result.cost_gpu_s += self._context.prices.resize_s(other, rest.total(), now) * float(rest.total())
+        trial.undo()
+        return result if result.jobs else None
 
     def _shrunk(self, job: Job, missing: i64, least: i64) -> i64:
         """The size at which the job gives back what is missing: all that is on loan, and no more than it must."""
@@ -254,13 +297,14 @@ class Resizing:
     ) -> list[Action]:
         context = self._context
         actions: list[Action] = []
+        cluster.focus(job)
         trial = cluster.trial()
         for place, other in enumerate(best.jobs):
             held = other.allocation
             assert held is not None
             rest = part_of(held, best.sizes[place])
             trial.release(held)
-            trial.take(rest)
+            trial.take(rest, other)
             cost_s = context.prices.resize_s(other, best.sizes[place], now)
             actions.append(context.resize(other, rest, job, cost_s, 0.0, now))
         allocation = fit_into(cluster, tier, best.domain, size)
@@ -272,7 +316,7 @@ class Resizing:
 
     def grow_first(self, queue: Queue, now: float, cluster: Cluster) -> Iterator[Action]:
         """Jobs grow into free GPUs that turn these into more finishes than the best-ranked job that waits."""
-        first = queue.best() if self.running and cluster.free_gpus > 0 else None
+        first = queue.best() if self.running and cluster.all_free() > 0 else None
         if first is not None:
             rank = -INFINITY if first.prioritized else self._context.ranks.key(first, now)
             yield from self.grow(now, True, cluster, rank, False)
@@ -286,8 +330,8 @@ class Resizing:
         `reserve` some GPUs stay idle, so that the next job to come finds room without anybody giving any back.
         """
         context, limits = self._context, self._context.limits
-        spare = self._spare(now, cluster) if reserve else cluster.free_gpus
-        if not self.running or spare <= 0 or not limits.elastic or cluster.feasibility is not None:
+        spare = self._spare(now, cluster) if reserve else cluster.all_free()
+        if not self.running or spare <= 0 or not limits.elastic:
             return
         rows: list[tuple[float, int]] = []
         for index, job in self.running.items():
@@ -297,7 +341,7 @@ class Resizing:
                     rows.append((-self._finishes_per_gpu(job), index))
         rows.sort()
         for _, index in rows[: limits.most_moves]:
-            spare = self._spare(now, cluster) if reserve else cluster.free_gpus
+            spare = self._spare(now, cluster) if reserve else cluster.all_free()
             if spare <= 0 or context.prices.spent() or not context.churn.allows():
                 break
             job = self.running[index]
@@ -316,9 +360,9 @@ class Resizing:
     def _spare(self, now: float, cluster: Cluster) -> i64:
         """Idle GPUs that jobs may grow into: all where no job is likely to come and want some."""
         if now - self._newest_s > self._context.limits.quiet_s:
-            return cluster.free_gpus
+            return cluster.all_free()
         reserve = self._context.limits.idle_reserve * float(cluster.topology.total_gpus())
-        return cluster.free_gpus - i64(reserve)
+        return cluster.all_free() - i64(reserve)
 
     def _is_settled(self, job: Job, now: float) -> bool:
         """Whether it has worked at its size for as long as a job keeps what it got."""

@@ -107,7 +107,7 @@ class GoodputRounds(Policy):
                 jobs.append(job)
         jobs.extend(queue.jobs())
         total = cluster.topology.total_gpus()
-        options = [self.costs(job, self._sizes_of(job, cluster), len(jobs), total, now) for job in jobs]
+        options = [self.costs(job, self._sizes_of(job), len(jobs), total, now) for job in jobs]
         for job, offered in zip(jobs, options, strict=True):
             if job.prioritized:
                 offered.put_first()
@@ -125,8 +125,8 @@ class GoodputRounds(Policy):
         if not self._running:
             self._next_s = now  # who waits fits nowhere: no round would help, but whatever happens next may
 
-    def _sizes_of(self, job: Job, cluster: Cluster) -> list[int]:
-        if not self._elastic or len(job.sizes) == 0 or cluster.feasibility is not None:
+    def _sizes_of(self, job: Job) -> list[int]:
+        if not self._elastic or len(job.sizes) == 0:
             return [int(job.requested)]
         return list(job.sizes)
 
@@ -172,9 +172,7 @@ class GoodputRounds(Policy):
     def _place(self, job: Job, size: i64, cluster: Cluster) -> Allocation | None:
         """Free GPUs, or its own and free ones, at the closest tier that they are to be had at."""
         cluster.focus(job)
-        near = cluster.topology.closest_tier(size, job.group)
-        if cluster.feasibility is not None:
-            near = cluster.closest_tier(job)
+        near = cluster.closest_tier_of(size, job.group, job.signature)
         last = cluster.root if self._scatters else near
         held = job.allocation if job.status == RUNNING else None
         trial = cluster.trial()
