@@ -9,9 +9,10 @@ from typing import Any
 from dally.errors import InputError
 from dally.job_spec import PREEMPT_CHOICES, JobSpec
 from dally.progress.own_pattern import OwnPattern
+from dally.sizes import read_sizes
 from dally.traces.times import span_s
 
-FACT_NAMES = ("model", "expected", "checkpoint", "group", "shape", "preempt")
+FACT_NAMES = ("model", "expected", "checkpoint", "group", "shape", "preempt", "gpus")
 LONGEST_COMMAND = 500
 _NAMED = r"(?i)(\S*(?:token|key|secret|passw|auth|credential)[\w-]*)[= :]+"
 _SECRET = re.compile(_NAMED + r"(?:(?:bearer|basic)[ :]+)?\S+")
@@ -42,6 +43,7 @@ def read_facts(result: Mapping[str, Any], problems: list[str]) -> JobSpec:
         pattern=_pattern(result.get("pattern", ""), problems),
         preempt=preempt,
         any_shape=shape == "any",
+        sizes=_sizes(result.get("gpus", ""), problems),
         model=model,
         group=int(group),
         duration_s=_duration_s("expected", result.get("expected"), problems),
@@ -55,6 +57,17 @@ def command_line_of(text: str) -> str:
     It is cut first: any user may write a megabyte, and the pattern's time grows with the square of the length.
     """
     return _SECRET.sub(r"\1", _IN_ADDRESS.sub("://", text[:LONGEST_COMMAND]))
+
+
+def _sizes(value: object, problems: list[str]) -> str:
+    """`8:32:8` or `8,16,32`, if these are sizes; whether they go with the job is for its backend to say."""
+    text = ",".join(map(str, value)) if isinstance(value, list) else str(value).replace(" ", "")
+    least = re.match(r"[0-9]{1,7}", text)
+    try:
+        return text if read_sizes(text, int(least.group()) if least else 1) else ""
+    except InputError as error:
+        problems.append(str(error)[:100].replace("sizes: ", "gpus=", 1))
+        return ""
 
 
 def _pattern(text: object, problems: list[str]) -> str:

@@ -158,6 +158,14 @@ GUARDS: Final[dict[str, Callable[[JobCase], bool]]] = {
 }
 
 
+def is_refused_size(job: Job, observed: ObservedJob) -> bool:
+    """Whether the cluster's own rules refuse a size above what the job asks for: it is none of its sizes then."""
+    if observed.state != base.BLOCKED or job.status != RUNNING or job.gpus <= job.requested:
+        return False
+    job.sizes = tuple(size for size in job.sizes if size < job.gpus)
+    return True
+
+
 class Reconciler:
     """One look at the backend: `events` bring the books up to it, `ended` are jobs that will not be back."""
 
@@ -304,6 +312,8 @@ class Reconciler:
         elif order == transitions.BLOCK:
             blocks = _order(case).blocks + 1
             wait_s = min(LONGEST_RETRY_S, RETRY_S * 2.0 ** min(blocks - 1, 10)) * self._speed
+            if is_refused_size(case.known, case.seen):
+                blocks, wait_s = blocks - 1, 0.0
             roster.orders[job_id] = PendingOrder(
                 job_id, BLOCKED, self.now, blocks=blocks, reason=case.seen.reason or LATE, retry_s=self.now + wait_s
             )

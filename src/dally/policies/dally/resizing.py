@@ -61,8 +61,7 @@ class Resizing:
 
     def stopped(self, job: Job) -> None:
         """The job runs no more."""
-        if len(job.sizes) > 0:
-            self.running.pop(int(job.index), None)
+        self.running.pop(int(job.index), None)
 
     # A waiting job.
 

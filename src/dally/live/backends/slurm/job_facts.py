@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dally.job_spec import JobSpec
 from dally.live.backends.stated_facts import read_facts
@@ -22,6 +22,11 @@ def facts_of_comment(comment: str, problems: list[str]) -> JobSpec | None:
         problems.append(f"its comment is not JSON: {error}")
         return None
     return read_facts(result, problems)
+
+
+def facts_of_mark(mark: Mapping[str, str]) -> dict[str, str]:
+    """What job_submit.lua found in the script; `gpus` of a mark is what the job asks for."""
+    return {**mark, "gpus": mark.get("sizes", "")}
 
 
 def facts_of_script(script: str, problems: list[str]) -> JobSpec:

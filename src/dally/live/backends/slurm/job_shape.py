@@ -89,7 +89,7 @@ def _gpus_in_same_shape(record: JobRecord, original: Mapping[str, str], each: in
     in_all = original["perjob"]
     by_node = bool(gpus_in(original["pernode"]))
     if not by_node and each and in_all:
-        yield f"TresPerNode=gres:{_gpu(record)}:{each}"
+        yield f"TresPerNode=gres:{gpu_of(record)}:{each}"
     elif not by_node and changed and text_of(record.row, "tres_per_node"):
         yield "TresPerNode="
     desired = "" if by_node or each else in_all
@@ -117,15 +117,15 @@ def _any_shape(record: JobRecord, shape: Shape, placement: Placement) -> list[st
 def _gpus_in_any_shape(record: JobRecord, placement: Placement, even: bool) -> list[str]:
     """So many a node if they are even; else a total, which Slurm deals out machine by machine, filling each."""
     each, total = next(iter(placement.values())), sum(placement.values())
-    parts = [f"TresPerNode=gres:{_gpu(record)}:{each}" if even else "TresPerNode="]
+    parts = [f"TresPerNode=gres:{gpu_of(record)}:{each}" if even else "TresPerNode="]
     if not even:
-        parts.append(f"TresPerJob=gres:{_gpu(record)}:{total}")
+        parts.append(f"TresPerJob=gres:{gpu_of(record)}:{total}")
     elif record.row.get("tres_per_job"):
         parts.append("TresPerJob=")
     return parts + (["TresPerTask="] if record.row.get("tres_per_task") else [])
 
 
-def _gpu(record: JobRecord) -> str:
+def gpu_of(record: JobRecord) -> str:
     """`gpu`, or `gpu:a100` if the job asks for a type."""
     kind = gpu_kind(record.row)
     return f"gpu:{kind}" if kind else "gpu"

@@ -79,8 +79,9 @@ local function facts_of(script)
   local found = ""
   for line in string.gmatch(script or "", "[^\r\n]+") do
     if string.find(line, "^#DALLY%s") then
-      for name, value in string.gmatch(line, "([%a]+)=([%w%.%-_/]+)") do
-        if FACTS[name] and #value < 100 then found = found .. ";" .. name .. "=" .. value end
+      for name, value in string.gmatch(line, "([%a]+)=([%w%.%-_/:,]+)") do
+        local key = name == "gpus" and "sizes" or name  -- in a note, gpus is what the job asks for
+        if FACTS[name] and #value < 100 then found = found .. ";" .. key .. "=" .. value end
       end
     end
   end

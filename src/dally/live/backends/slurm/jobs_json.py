@@ -23,9 +23,11 @@ from dally.live.backends.slurm.job_record import (
     text_of,
 )
 from dally.live.backends.slurm.job_request import machine_request, spec_of, unmodelled_shape
+from dally.live.backends.slurm.job_sizes import sizes_of
 from dally.live.backends.slurm.left_alone import OTHER_PARTITION, SHARED, left_alone, left_note, why_left_alone
 from dally.live.backends.slurm.original import original_of
 from dally.live.backends.slurm.partition_choice import PartitionChoice
+from dally.sizes import read_sizes
 
 # Reasons of a released job that Slurm's own rules keep from starting: how they begin. A job that only waits for its
 # GPUs has another: None, Priority, Resources, or BeginTime after it was requeued.
@@ -57,6 +59,7 @@ class JobReader:
         self._simulate_hold = simulate_hold
         self.machine_gpus = machine_gpus
         self.partitions = PartitionChoice()
+        self.unused_sizes: dict[str, str] = {}  # jobs whose stated sizes have no effect, and why
         self._back: dict[str, tuple[int, float]] = {}  # requeued jobs: how often, and since when it is known
 
     def job(self, record: JobRecord, facts: JobSpec, now_s: float) -> ObservedJob:
@@ -75,15 +78,27 @@ class JobReader:
         if record.paused and not placement:
             state = base.STOPPING  # it was paused to be requeued, and has left
         spec = spec_of(record, facts, self._machine_gpus(record), self.partitions.defaults_of(record.partition))
+        spec, sizes = self._with_sizes(record, spec)
         held = sum(placement.values())
-        shrunk = state == base.RUNNING and held < spec.gpus  # it lost a node, and was submitted with --no-kill
+        # It lost a node, and was submitted with --no-kill.
+        shrunk = state == base.RUNNING and held < spec.gpus and held not in sizes
         if placement and (shrunk or number_in(record.mark, "gpus") is None):
-            spec = replace(spec, gpus=held, gpus_per_node=0, nodes_min=0, nodes_max=0, group=1)
+            spec = replace(spec, gpus=held, gpus_per_node=0, nodes_min=0, nodes_max=0, group=1, sizes="")
         submit_s = float(number_in(record.mark, "submit") or number(record.row.get("submit_time")))
         return ObservedJob(
             record.job_id, state, spec, submit_s, placement, managed, reason, self.partitions.allowed(spec),
-            restarts=number(record.row.get("restart_cnt")),
+            restarts=number(record.row.get("restart_cnt")), resizable=bool(spec.sizes),
         )  # fmt: skip
+
+    def _with_sizes(self, record: JobRecord, spec: JobSpec) -> tuple[JobSpec, tuple[int, ...]]:
+        """The job with the sizes that it may run on, which are also given as numbers."""
+        stated = sizes_of(record, spec, self._machine_gpus(record))
+        if stated.problem and not record.ended:
+            self.unused_sizes[record.job_id] = stated.problem
+        if not stated.sizes:
+            return (replace(spec, sizes="") if spec.sizes else spec), ()
+        spec = replace(spec, sizes=stated.sizes, nodes_min=stated.nodes_min, nodes_max=stated.nodes_max)
+        return spec, read_sizes(stated.sizes, spec.gpus)
 
     def left_to_slurm(self, record: JobRecord) -> str:
         """Why Dally does not schedule the job, in words; empty: it does, or the job is from before the set-up."""

@@ -9,6 +9,7 @@ from dally.cluster.formats.hostlist import expand_list
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, Observed, ObservedJob, Placement
 from dally.live.backends.slurm.job_record import JobRecord, text_of
+from dally.sizes import read_sizes
 
 RAN_NOWHERE = "BadConstraints"  # Slurm's word, which it shows for a moment
 
@@ -47,9 +48,11 @@ def check_permitted(job: ObservedJob, placement: Placement) -> None:
 
 
 def check_free(job: ObservedJob, placement: Placement, free: Mapping[str, int]) -> None:
-    """A start is of as many GPUs as the job asks for, and all of them are free."""
-    if sum(placement.values()) != job.spec.gpus or min(placement.values(), default=0) < 1:
-        raise BackendError(f"job {job.job_id} asks for {job.spec.gpus} GPUs, not {sum(placement.values())}")
+    """A start is of as many GPUs as the job asks for, or of one of its sizes, and all of them are free."""
+    sizes = (job.spec.gpus, *(read_sizes(job.spec.sizes, job.spec.gpus) if job.resizable else ()))
+    if sum(placement.values()) not in sizes or min(placement.values(), default=0) < 1:
+        demand = " or ".join(map(str, sorted({*sizes})))
+        raise BackendError(f"job {job.job_id} asks for {demand} GPUs, not {sum(placement.values())}")
     for name, gpus in placement.items():
         if gpus > free.get(name, 0):
             raise BackendError(f"job {job.job_id}: {name} has {free.get(name, 0)} free GPUs, not {gpus}")

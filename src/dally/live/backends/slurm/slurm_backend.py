@@ -27,11 +27,11 @@ from dally.live.backends.base import (
     Submission,
 )
 from dally.live.backends.slurm.comments import WaitingComments
-from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_script
+from dally.live.backends.slurm.job_facts import facts_of_comment, facts_of_mark, facts_of_script
 from dally.live.backends.slurm.job_logs import sources_of
 from dally.live.backends.slurm.job_mark import with_mark
 from dally.live.backends.slurm.job_record import FINAL, JobRecord, placement_in, records_of, unusual
-from dally.live.backends.slurm.job_shape import note_of, shape_of, update_arguments
+from dally.live.backends.slurm.job_sizes import start_arguments
 from dally.live.backends.slurm.jobs_json import JobReader, slurm_now_s, throttled
 from dally.live.backends.slurm.lease import HeldLease, Lease, leases
 from dally.live.backends.slurm.mark_memory import MarkMemory
@@ -80,6 +80,7 @@ class SlurmBackend(JobByJob):
     """
 
     name = "slurm"
+    resizes = True
     logs_per_s = 100.0
     answers_at_once = False
     concurrent = True
@@ -162,6 +163,7 @@ class SlurmBackend(JobByJob):
         self._records = {record.job_id: record for record in records}
         refused |= {job_id: RAN_NOWHERE for job_id in released if held_again(self._records.get(job_id))}
         jobs: list[ObservedJob] = []
+        self._reader.unused_sizes.clear()
         for record in records:
             with unusual(record.row, problems):
                 job = self._reader.job(record, self._facts[_facts_key(record)][0], now_s)
@@ -170,6 +172,7 @@ class SlurmBackend(JobByJob):
         self._marks.remember(self._records, (job.job_id for job in jobs if job.managed))
         self._facts = {key: self._facts[key] for key in map(_facts_key, records)}
         problems += [problem for _, result in self._facts.values() for problem in result]
+        problems += [f"job {job_id}: {why}" for job_id, why in self._reader.unused_sizes.items()]
         problems += [f"start of job {job_id}: {why}" for job_id, why in refused.items()] + unanswered
         problems += self._preempter.take_failures()
         machines = self._reader.partitions.with_cpu_limits(less_ours(machines, jobs), jobs)
@@ -218,11 +221,8 @@ class SlurmBackend(JobByJob):
             raise BackendError(f"job {job_id} cannot be started: it is {entry.state} {entry.reason}".rstrip())
         check_permitted(entry, placement)
         check_free(entry, placement, free_gpus(self._latest, job_id, promised))
-        shape = shape_of(record, entry.spec.gpus)
-        parts = update_arguments(record, shape, placement, entry.spec.any_shape)
-        note = note_of(record, entry.spec.gpus)
         partition = self._reader.partitions.setting(entry.spec, placement)
-        return StartRequest(job_id, (*partition, *parts, f"AdminComment={note}"), dict(placement))
+        return StartRequest(job_id, (*partition, *start_arguments(record, entry, placement)), dict(placement))
 
     def preempt(self, jobs: Sequence[str], term: int) -> list[str]:
         """SIGTERM reaches the script, which has KillWait seconds; the job is then pending and held."""
@@ -470,7 +470,9 @@ class SlurmBackend(JobByJob):
             problems: list[str] = []
             stated = facts_of_comment(key[1], problems)
             if stated is None and record.mark is not None and "read" in record.mark:
-                stated = read_facts(record.mark, problems)  # as job_submit.lua found them in the script
+                stated = read_facts(
+                    facts_of_mark(record.mark), problems
+                )  # as job_submit.lua found them in the script
             if stated is None and record.row.get("batch_flag"):
                 scripts.append(record)
                 continue

@@ -39,6 +39,7 @@ def sbatch_arguments(request: Submission) -> list[str]:
         "model": requested.model or None,
         "expected": requested.duration_s or None,
         "checkpoint": requested.checkpoint_every_s or None,
+        "gpus": requested.sizes or None,
     }
     stated = {name: value for name, value in facts.items() if value is not None}
     if stated:
