@@ -39,7 +39,15 @@ class Seating(NamedTuple):
         """Pod by pod: its node, what is written on it, and who may have it bound."""
         plan = write_placement(self.placement)
         for pod, node, rank in zip(self.pods, self.nodes, self.ranks, strict=False):
-            yield pod, node, {names.RANK: str(rank), names.PLACEMENT: plan, names.TIER: self.tier}, self.fence
+            notes = {names.RANK: str(rank), names.PLACEMENT: plan, names.TIER: self.tier}
+            yield pod, node, notes | world_size(pod, self.placement), self.fence
+
+
+def world_size(pod: PodRecord, placement: Placement) -> dict[str, str]:
+    """Of a Job, whose pods are alike, how many of them start together: its pods' environment may name that."""
+    if pod.key.kind != "job" or not pod.needs.gpus:
+        return {}
+    return {names.WORLD_SIZE: str(sum(placement.values()) // pod.needs.gpus)}
 
 
 class Binder:

@@ -9,11 +9,12 @@ from typing import Final
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, ObservedJob
+from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.gang_index import GangIndex, OrderedJobs
 from dally.live.backends.kubernetes.neighbours import Neighbours
 from dally.live.backends.kubernetes.node_ledger import NodeLedger
 from dally.live.backends.kubernetes.owners import Owners
-from dally.live.backends.kubernetes.pod_gang import PodGang, gang_of, job_of_gang
+from dally.live.backends.kubernetes.pod_gang import RIGID, GangSizes, PodGang, gang_of, job_of_gang
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.tenancy import Tenancy
@@ -38,8 +39,12 @@ class GangLedger:
         tenancy: Tenancy,
         ours: Callable[[PodRecord], bool],
         why_not: Callable[[GangKey], str] = lambda _: "",
+        sizes_of: Callable[[PodGang, str], GangSizes] = lambda gang, stated: RIGID,
     ) -> None:
-        """`why_not`: why a gang is left alone for now, whatever its pods say; empty: it is not."""
+        """`why_not`: why a gang is left alone for now, whatever its pods say; empty: it is not.
+
+        `sizes_of`: the sizes of a gang whose pods state some.
+        """
         self.abandoned: dict[GangKey, str] = {}  # and why
         self.avoided: dict[
             GangKey, tuple[frozenset[str], float]
@@ -53,6 +58,7 @@ class GangLedger:
         self._tenancy = tenancy
         self._ours = ours
         self._why_not = why_not
+        self._sizes_of = sizes_of
         self._gangs: dict[GangKey, PodGang] = {}
         self._jobs: dict[GangKey, ObservedJob] = {}
         self._keys: dict[str, GangKey] = {}  # by job id
@@ -239,18 +245,20 @@ class GangLedger:
         first = (gang.pods() or gang.ended)[0]
         foreign, pod_owner = not self._ours(first), self._tenancy.of(gang.key.namespace, first.stated)
         abandoned, bar = self.abandoned.get(gang.key), self._bar(gang) or pod_owner.problem
+        stated = "" if foreign else first.stated.get(f"{names.PREFIX}gpus", "")
+        sizes = self._sizes_of(gang, stated) if stated else RIGID
         if foreign or not gang.waiting:
-            return job_of_gang(gang, abandoned, foreign, bar, pod_owner=pod_owner)
-        names = self._permitted(gang.waiting)
+            return job_of_gang(gang, abandoned, foreign, bar, pod_owner=pod_owner, sizes=sizes)
+        allowed = self._permitted(gang.waiting)
         avoided, _ = self.avoided.get(gang.key, (frozenset(), 0.0))
         if avoided:
-            names = (frozenset(self._nodes.gpus()) if names is None else names) - avoided or names
+            allowed = (frozenset(self._nodes.gpus()) if allowed is None else allowed) - avoided or allowed
         total = self._nodes.gpus()
-        gpus = total if names is None else {name: total[name] for name in names}
+        gpus = total if allowed is None else {name: total[name] for name in allowed}
         room = self._neighbours.room_of(gang.waiting, gpus)
         if room.allowed is None:
-            room = room._replace(allowed=names)
-        return job_of_gang(gang, abandoned, foreign, bar or unmodelled(room.problem), room, pod_owner)
+            room = room._replace(allowed=allowed)
+        return job_of_gang(gang, abandoned, foreign, bar or unmodelled(room.problem), room, pod_owner, sizes)
 
     def _permitted(self, pods: list[PodRecord]) -> frozenset[str] | None:
         """The machines that the rules of these pods and their volumes permit, other pods aside; None: all."""

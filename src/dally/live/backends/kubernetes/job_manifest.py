@@ -15,7 +15,7 @@ EVICTIONS_DO_NOT_COUNT = {"rules": [{"action": "Ignore", "onPodConditions": [{"t
 
 
 def manifest(request: Submission, image: str, scheduler: str, logs: bool = False) -> dict[str, Any]:
-    """The Job. Its pods are told their rank, and the command runs in each of them.
+    """The Job. Its pods are told their rank and their number, and the command runs in each of them.
 
     `logs`: they are read, so `dally.report` prints there: no file of a pod reaches the daemon.
     """
@@ -25,14 +25,19 @@ def manifest(request: Submission, image: str, scheduler: str, logs: bool = False
         "model": job.model,
         "expected": f"{job.duration_s:g}" if job.duration_s else "",
         "checkpoint": f"{job.checkpoint_every_s:g}" if job.checkpoint_every_s else "",
+        "gpus": job.sizes,
         "user": job.user,
     }
     notes = {f"{names.PREFIX}{name}": value for name, value in stated.items() if value}
-    rank = {"name": "DALLY_RANK", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{names.RANK}']"}}}
+    values = {"DALLY_GPUS": names.WORLD_SIZE, "DALLY_RANK": names.RANK}
+    noted = [
+        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{note}']"}}}
+        for name, note in values.items()
+    ]
     environment = ({VARIABLE: PRINTED} if logs else {}) | request.environment
     stated_values = [{"name": name, "value": value} for name, value in environment.items()]
     container: dict[str, Any] = {
-        "name": "main", "image": image, "command": command, "env": [*stated_values, rank],
+        "name": "main", "image": image, "command": command, "env": [*stated_values, *noted],
         "resources": {"limits": {"nvidia.com/gpu": "1"}},
     }  # fmt: skip
     if request.folder:
@@ -43,10 +48,11 @@ def manifest(request: Submission, image: str, scheduler: str, logs: bool = False
     }  # fmt: skip
     if job.limit_s is not None:
         spec["activeDeadlineSeconds"] = max(1, int(job.limit_s))
+    numbers = {} if job.sizes else {"completions": job.gpus}  # which no server lets us change later
     return {
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job_name(job.name), "annotations": notes},
         "spec": {
-            "parallelism": job.gpus, "completions": job.gpus, "backoffLimit": FAILURES * job.gpus,
+            "parallelism": job.gpus, **numbers, "backoffLimit": FAILURES * job.gpus,
             "podFailurePolicy": EVICTIONS_DO_NOT_COUNT,
             "template": {"metadata": {"annotations": notes}, "spec": spec},
         },

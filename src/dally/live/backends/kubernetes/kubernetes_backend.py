@@ -26,6 +26,7 @@ from dally.live.backends.base import (
 )
 from dally.live.backends.kubernetes import names, suspended_jobs
 from dally.live.backends.kubernetes.binding import Binder, Seating
+from dally.live.backends.kubernetes.elastic_jobs import BOTH_SINCE, ElasticGangs, check_startable
 from dally.live.backends.kubernetes.event_writer import EventWriter
 from dally.live.backends.kubernetes.evictor import POLICY_V1, Evictor
 from dally.live.backends.kubernetes.fence import Fence
@@ -74,6 +75,7 @@ class KubernetesBackend(JobByJob):
     """A cluster under Kubernetes. Pods that name our scheduler wait in it unbound; this alone binds them."""
 
     name = "kubernetes"
+    resizes = True
     logs_per_s = 10.0
     answers_at_once = False
 
@@ -96,6 +98,7 @@ class KubernetesBackend(JobByJob):
         neighbours = Neighbours(self.ledger, self.nodes)
         self._room = NodeRoom(self.ledger, self.nodes, neighbours, claims)
         owners = Owners(self.api, self._pool)
+        self._elastic = ElasticGangs(self.api, self.ledger, owners)
         self._kueue: KueueWatch | None = None
         self._priorities = PriorityWatch(self.api, folder, self._changed) if options.priorities else None
         if options.kueue:
@@ -106,8 +109,11 @@ class KubernetesBackend(JobByJob):
         if options.suspend:
             values = self._priorities.classes if self._priorities is not None else dict
             self._suspended = self._evictor.suspended = SuspendedJobs(self.api, self.ledger, self._ours, values)
+            self._elastic.is_suspended = self._suspended.knows
         bars = self._suspended.why_not if self._suspended is not None else lambda _: ""
-        self._gangs = GangLedger(self.ledger, self.nodes, neighbours, claims, owners, tenancy, self._ours, bars)
+        self._gangs = GangLedger(
+            self.ledger, self.nodes, neighbours, claims, owners, tenancy, self._ours, bars, self._elastic.sizes_of
+        )
         self._progress = PodProgress(self.api, self._gangs, options.logs)
         self._gang_repair = GangRepair(
             self._binder, self._evictor, self._room, self.nodes, Overbooking(self.ledger, self.nodes),
@@ -199,6 +205,7 @@ class KubernetesBackend(JobByJob):
         if not self._open:
             version = version_of(self.api.insist("GET", "/version", None, BEGIN_WITHIN_S))
             self._gates = self._options.gates and version >= SINCE
+            self._elastic.changes_both = version >= BOTH_SINCE
             self._evictor.policy = "policy/v1" if version >= POLICY_V1 else "policy/v1beta1"
             self._seal.load()
             self._begin_term()
@@ -325,6 +332,8 @@ class KubernetesBackend(JobByJob):
         gang = self._gangs.find(job_id)
         if gang.bound and gang.plan == placement and gang.key not in self._gangs.abandoned:
             return None
+        if self._elastic.begins(gang, self._gangs.job(gang), placement, fence):
+            return None
         pods, nodes = self._seats(gang, placement)
         fence.left_s()
         remaining.enter_context(self._room.reserved(pods, nodes))
@@ -332,6 +341,16 @@ class KubernetesBackend(JobByJob):
             self._hostfiles.write(gang, pods, nodes)
         self._gangs.abandoned.pop(gang.key, None)
         return Seating(pods, nodes, range(len(pods)), placement, self._tier(placement), fence)
+
+    def _start_resized(self, term: int) -> list[str]:
+        """Bind gangs whose Jobs have made another number of pods."""
+        ready = self._elastic.ready()
+        if not ready:
+            return []
+        self._gangs.renew()
+        orders = [StartOrder(key.job_id, placement) for key, placement in ready]
+        answers = zip(orders, self.start(orders, term), strict=True)
+        return [f"job {order.job_id} does not start: {problem}" for order, problem in answers if problem]
 
     def _admit(self, seating: Seating) -> str:
         """Its Job is to make the pods first; what went wrong."""
@@ -364,15 +383,7 @@ class KubernetesBackend(JobByJob):
 
     def _seats(self, gang: PodGang, placement: Placement) -> tuple[list[PodRecord], list[str]]:
         """Its pods and where each goes; a BackendError if it cannot be started so."""
-        record = self._gangs.job(gang)
-        if record.state != base.QUEUED:
-            raise BackendError(
-                f"job {record.job_id} cannot be started: it is {record.state} {record.reason}".rstrip()
-            )
-        if sum(placement.values()) != record.spec.gpus or min(placement.values(), default=0) < 1:
-            raise BackendError(
-                f"job {record.job_id} asks for {record.spec.gpus} GPUs, not {sum(placement.values())}"
-            )
+        check_startable(self._gangs.job(gang), placement)
         pods = gang.waiting[: max(1, gang.due)]
         return pods, seats(pods, placement)
 
@@ -391,6 +402,7 @@ class KubernetesBackend(JobByJob):
 
     def _preempt(self, job_id: str, fence: Fence) -> None:
         gang = self._gangs.find(job_id)
+        self._elastic.called_back(gang.key)
         if not gang.bound:
             return
         if gang.bare:
@@ -455,7 +467,7 @@ class KubernetesBackend(JobByJob):
         if self._topology is None:
             return []
         self._check_lease()
-        problems = self._start_admitted(self._snapshot_term)
+        problems = self._start_admitted(self._snapshot_term) + self._start_resized(self._snapshot_term)
         ours = self._gangs.ours()
         tiers = {gang.key: self._tier(gang.plan) for gang in ours if gang.bound and gang.waiting}
         return problems + self._gang_repair.repair_gangs(ours, tiers, self._fence(self._snapshot_term))

@@ -10,9 +10,11 @@ from urllib.parse import quote
 
 from dally.live.backends import base
 from dally.live.backends.base import BackendError
+from dally.live.backends.kubernetes import names
 from dally.live.backends.kubernetes.kube_api import Entry, KubeApi, RefusedError
 from dally.live.backends.kubernetes.pod_needs import needs_of
 from dally.live.backends.kubernetes.pod_record import GangKey, Owner, PodRecord, moment_s
+from dally.live.backends.kubernetes.quantity import whole_number
 
 JOBSET_API: Final = "jobset.x-k8s.io/v1alpha2"
 LEADER_WORKER_API: Final = "leaderworkerset.x-k8s.io/v1"
@@ -39,6 +41,9 @@ class Controller(NamedTuple):
     trouble: str = ""
     total: int | None = None  # pods that are to come to a good end, if more than run at a time
     over: str = ""  # how it ended, if it has
+    side_by_side: int | None = None  # parallelism of a Job
+    indexed: bool = False
+    requested: int | None = None  # parallelism that it came with, once we have changed it
 
 
 class Owners:
@@ -64,6 +69,12 @@ class Owners:
     def read_again(self, key: GangKey) -> None:
         """It may say something else by now."""
         self._stale.add(key)
+
+    def resized(self, key: GangKey, pods: int, requested: int) -> None:
+        """We have told it to make so many pods."""
+        known = self._known[key]
+        total = None if known.total is None else pods
+        self._known[key] = known._replace(size=pods, side_by_side=pods, total=total, requested=requested)
 
     def due(self) -> set[GangKey]:
         """Those that could not be read, and are to be asked again by now."""
@@ -124,7 +135,13 @@ def _controller(owner: Owner, entry: Entry) -> Controller:
     total = spec.get("completions") if owner.kind == "Job" else None
     total = None if total is None else int(total)
     over = _over((entry.get("status") or {}).get("conditions") or ())
-    return Controller(about["uid"], moment_s(about.get("creationTimestamp")), size, trouble, total, over)
+    made_s = moment_s(about.get("creationTimestamp"))
+    if owner.kind != "Job":
+        return Controller(about["uid"], made_s, size, trouble, total, over)
+    requested = whole_number(str((about.get("annotations") or {}).get(names.REQUESTED, "")))
+    side_by_side = int(1 if spec.get("parallelism") is None else spec["parallelism"])
+    indexed = spec.get("completionMode") == "Indexed"
+    return Controller(about["uid"], made_s, size, trouble, total, over, side_by_side, indexed, requested or None)
 
 
 def _counted(kind: str) -> str:

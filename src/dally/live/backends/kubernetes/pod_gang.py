@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
 from dally.job_spec import JobSpec
 from dally.live.backends import base
@@ -18,6 +19,18 @@ from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.quantity import whole_number
 from dally.live.backends.kubernetes.tenancy import UNKNOWN, PodOwner
 from dally.live.backends.stated_facts import read_facts
+
+
+class GangSizes(NamedTuple):
+    """What an elastic gang asks for, the sizes that it may run on, and why stated ones have no effect."""
+
+    requested: int = 0
+    sizes: tuple[int, ...] = ()
+    problem: str = ""
+    starts_on: Placement | None = None  # where it goes once its Job has made its pods
+
+
+RIGID: Final = GangSizes()
 
 
 @dataclass
@@ -140,6 +153,7 @@ def job_of_gang(
     bar: str,
     room: GangRoom = ALL_NODES,
     pod_owner: PodOwner = UNKNOWN,
+    sizes: GangSizes = RIGID,
 ) -> ObservedJob:
     """As the contract has it. `abandoned`: why it is being taken apart; `bar`: why it is left alone."""
     pods = gang.pods() or gang.ended
@@ -152,7 +166,11 @@ def job_of_gang(
         state, reason = base.HELD, bar
     elif state == base.QUEUED and room.blocked:
         state, reason = base.BLOCKED, room.blocked
-    gpus = _gpus(gang, pods, placement if state in (base.RUNNING, base.STARTING) else {})
+    if sizes.starts_on and state in (base.QUEUED, base.HELD, base.BLOCKED):
+        state, reason, placement = base.STARTING, "", sizes.starts_on
+    if sizes.problem:
+        problems.append(f"{names.PREFIX}gpus {facts.sizes}: {sizes.problem}")
+    gpus = sizes.requested or _gpus(gang, pods, placement if state in (base.RUNNING, base.STARTING) else {})
     controller = gang.controller
     since_s = [controller.created_s] if controller is not None and controller.created_s else []
     spec = replace(
@@ -161,12 +179,13 @@ def job_of_gang(
         name=gang.key.name, command_line=first.command_line,
         user=pod_owner.user or gang.key.namespace, account=gang.key.namespace,
         queue=pod_owner.queue, priority=float(first.priority), limit_s=first.limit_s,
+        sizes=",".join(map(str, sizes.sizes)),
     )  # fmt: skip
     return ObservedJob(
         gang.key.job_id, state, spec, min(since_s or [pod.created_s for pod in pods]),
         placement={} if state in base.ENDED else placement,
         managed=not foreign, reason=reason or "; ".join(problems), allowed=room.allowed,
-        preemptible=not (gang.bare and state == base.RUNNING),
+        preemptible=not (gang.bare and state == base.RUNNING), resizable=bool(sizes.sizes),
     )  # fmt: skip
 
 

@@ -191,6 +191,10 @@ class SuspendedJobs:
                 ]
         return result
 
+    def knows(self, key: GangKey) -> bool:
+        """Whether it is a Job that was suspended, or is."""
+        return key in self._jobs
+
     def has(self, pod: PodRecord) -> bool:
         """Whether its gang goes back by suspension."""
         job = self._jobs.get(pod.key)
