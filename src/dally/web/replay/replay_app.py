@@ -24,6 +24,7 @@ from dally.metrics.record import Record
 from dally.metrics.trends import Point, Trends
 from dally.report.explanation.course import GONE, NONE, Latest
 from dally.report.explanation.job_timeline import Explainer
+from dally.report.explanation.size_spans import size_spans
 from dally.report.explanation.waiting import Why
 from dally.report.time_text import run_stamp
 from dally.web.app import handle_problems
@@ -35,6 +36,7 @@ from dally.web.dashboard.templating import moment_of
 from dally.web.replay.replay_status import StatusHistory
 from dally.web.replay.run_trends import RunTrends
 from dally.web.routes.bodies import AlertBody, Eta, Explanation, HistoryEntry, JobBody, job_body
+from dally.web.routes.size_entries import size_entries
 
 PROFILE: Final = 240  # spans of the whole run
 MOST_CACHED: Final = 8  # a page asks for the same moment several times
@@ -144,7 +146,9 @@ class ReplayScene:
             HistoryEntry(at_s=self.statuses.wall_s(entry.time_s), kind=entry.kind, text=entry.text)
             for entry in entries
         ]
-        act = self.statuses.course.act_of(self._explainer.timeline.numbers[job.job_id], moment_s)
+        number = self._explainer.timeline.numbers[job.job_id]
+        spans = size_spans(self.statuses.course, number, moment_s)
+        act = self.statuses.course.act_of(number, moment_s)
         assert act is not None  # it was found at that moment
         spent = self.statuses.progress.spent(act, moment_s)
         return Explanation(
@@ -152,6 +156,7 @@ class ReplayScene:
             history=history,
             slowdowns=self.slowdowns(job.job_id, job.spec.model, job.spec.gpus),
             spent=spent,
+            sizes=size_entries(job.spec.sizes, spans, self.statuses.wall_s),
         )
 
     def submitted_s(self, job_id: str) -> float | None:

@@ -193,11 +193,20 @@ class Spent(Body):
     other_s: float = Field(description="Restarts, checkpoints, and work that was done twice.")
 
 
+class SizeEntry(Body):
+    """For that time a job has so many GPUs."""
+
+    from_s: float
+    until_s: float
+    gpus: int = Field(description="0: it waits.")
+
+
 class Explanation(Body):
     """What happened to a job, and what it waits for."""
 
     job: JobBody
     history: list[HistoryEntry]
+    sizes: list[SizeEntry] = Field(default=[], description="GPUs of an elastic job over time; empty: it is rigid.")
     slowdowns: dict[str, float] = Field(description="What to expect at each tier, alone; empty without a network.")
     slowdowns_from: Text = Field(
         default="", description="The model that a job is taken for which names none, and how that is known."

@@ -23,6 +23,7 @@ from dally.live.root_jobs import why_refused
 from dally.live.status import ClusterStatus
 from dally.metrics.record import Record
 from dally.report.explanation.job_timeline import Explainer
+from dally.report.explanation.size_spans import size_spans
 from dally.sizes import read_sizes
 from dally.web.auth.tokens import USER, Caller
 from dally.web.routes.bodies import (
@@ -49,6 +50,7 @@ from dally.web.routes.dependencies import (
     visible,
 )
 from dally.web.routes.job_advice import advice_lines
+from dally.web.routes.size_entries import size_entries
 from dally.web.site import Site, ended_jobs, visible_user
 
 VISIBLE_WITHIN_S: Final = 2.0  # a job that was submitted is there for all to see
@@ -184,7 +186,9 @@ def explain(site: Site, caller: Caller, job: JobBody) -> Explanation:
     )
     if not caller.sees(""):
         record.hide(lambda job_id: job_id == job.job_id)
-    entries = Explainer(record).history(job.job_id)
+    explainer = Explainer(record)
+    entries = explainer.history(job.job_id)
+    spans = size_spans(explainer.timeline.course, explainer.timeline.numbers[job.job_id], service.clock.now())
     history = [
         HistoryEntry(at_s=service.clock.wall_s(entry.time_s), kind=entry.kind, text=entry.text) for entry in entries
     ]
@@ -192,6 +196,7 @@ def explain(site: Site, caller: Caller, job: JobBody) -> Explanation:
     return Explanation(
         job=job, history=history, slowdowns=site.slowdowns(model, job.spec.gpus), spent=spent_of(record, job),
         slowdowns_from=f"taken for {model}: {origin}" if origin else "",
+        sizes=size_entries(job.spec.sizes, spans, service.clock.wall_s),
     )  # fmt: skip
 
 
