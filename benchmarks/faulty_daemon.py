@@ -6,12 +6,14 @@ CONF is a slurm.conf, or a kubeconfig whose context `dally` is the daemon's; wit
 
 FOLDER/killed has the transitions in which a daemon died before, and FOLDER/clock the seconds by which the clock is
 wrong. FOLDER/acts has what an operator asks for: an empty file hold-JOB or release-JOB each. Where there is
-FOLDER/impatient, a start or a stop is given up after 6 s instead of 120. With `forks`, a daemon that died is
-followed by another at once, without reading the library anew: signals are then for the group of processes.
+FOLDER/impatient, a start or a stop is given up after 6 s instead of 120. FOLDER/policy names a policy and its share
+instead of benchmarks/restless.py. With `forks`, a daemon that died is followed by another at once, without reading
+the library anew: signals are then for the group of processes.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -140,13 +142,16 @@ def main() -> None:
     lease.EXPIRES_S, lease.RENEW_EVERY_S, lease.POLL_S = 8.0, 2.0, 0.5  # type: ignore[misc]
     prepare(as_json=True)
     DeathWatch(folder / "killed")
-    setup = Setup(POLICY, {"share": "0.1"}, restart_per_gpu_s=0.0)
+    own_policy = folder / "policy"
+    stated = json.loads(own_policy.read_text()) if own_policy.exists() else {"policy": POLICY, "share": "0.1"}
+    setup = Setup(stated["policy"], {"share": stated["share"]}, restart_per_gpu_s=0.0)
     if (folder / "impatient").exists():
         impatient()
     backend: Backend = SlurmBackend(partitions=("gpu",) if name == "slurm" else (), conf=conf)
     if name == "kubernetes":
         setup.preempt["usual"] = "yes"
-        setup.settings["share"] = "0.02"  # its passes are many, and a gang begins anew each time
+        if not own_policy.exists():
+            setup.settings["share"] = "0.02"  # its passes are many, and a gang begins anew each time
         backend = KubernetesBackend(KubeOptions(kubeconfig=conf, context="dally", suspend=suspend))
     service = Service(Config(folder=own, backend=name, setup=setup), backend)
     threading.Thread(target=carry_out_acts, args=(folder / "acts", service), daemon=True).start()
