@@ -71,7 +71,8 @@ _FIRST_PAIR: Final = re.compile(
     rf"[\s\[(]*{_PAIR}{_PAIR_END}"
 )
 _TWO: Final = re.compile(
-    rf"[\s\[(]*{_PAIR}[\])\s,|]+[\[(]\s*(?P<value_2>{NUMBER})\s*/\s*(?P<total_2>{NUMBER}){_PAIR_END}"
+    rf"\s*(?:[Tt]rain(?:ing)?\b:?)?[\s\[(]*{_PAIR}[\])\s,|]+[\[(]\s*"
+    rf"(?P<value_2>{NUMBER})\s*/\s*(?P<total_2>{NUMBER}){_PAIR_END}"
 )
 _LIST: Final = re.compile(r"\s*\[\s*(?P<epoch>\d+),\s+(?P<value>\d+)\]\s")  # [2,  4000] loss: of PyTorch's tutorial
 _PAIR_AND_ONE: Final = re.compile(r"\s*\[\s*(?P<epoch>\d+)/(?P<epochs>\d+)\]\s*\[\s*(?P<value>\d+)\]")

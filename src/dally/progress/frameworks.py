@@ -71,6 +71,7 @@ TABLE: Final = (
     pattern("OpenCLIP", r"\bTrain Epoch: <epoch>\s*\[ *<step>/ *<total> \(.*\bBatch \(t\):", False),
     pattern("LitGPT", r"(?:\bEpoch <epoch> \| )?\biter \d+ step <step>\b", False),  # several iterations a step
     pattern("darkflow", r"^\W*Finish <epoch> epoch\(es\)", False),
+    pattern("MindSpore seconds", r"\bTrain epoch time: [\d.]+ ms, per step time: <ms> ms", False),
     pattern("Tacotron 2", r"^\W*Train loss <step> [\d.]+ Grad Norm"),
     pattern("llama.cpp", r"\btrain: \[[^\]]*\] data=<step>/<total> loss=", False),
     pattern("Deeplearning4j", r"\bScore at iteration <step> is ", False),

@@ -16,6 +16,7 @@ from dally.progress.seconds import seconds_per_step
 _LOGGER: Final = re.compile(
     r"\s*(?:(?:INFO|DEBUG|WARNING):[\w.]*:?|[\[(]?\d{2,4}[-/.]\d\d(?:[-/.]\d{2,4}(?!\d)|(?=[T ]\d\d:\d))[T_,]?|"
     r"[\[(]?\d{1,2}:\d\d(?::\d\d)?[\d.,:+]*Z?[\])]?|\[[A-Za-z][^\]\d]*\]|\[[A-Za-z][\w.\- ]*\.\w+:\d+\]|"
+    r"(?:\d{1,2} [A-Z][a-z]{2}|[A-Z][a-z]{2} {1,2}\d{1,2})(?= \d\d:\d)|"
     r"(?:INFO|DEBUG|WARNING|TRAIN|[IWP]\d{4,6})\b|[\w./]+:\d+(?=\s+[-|\]])|[\w.]+\.\w+(?= - )|"
     r"[|>:*=#~+\-]+(?=[\s\w\[]))"
 )
@@ -28,8 +29,10 @@ _EPOCH_ALONE: Final = re.compile(
     r"\W*(?:E|(?:[Ss]tart|[Bb]egin|[Ff]inish|[Ee]nd|[Cc]omplet|[Tt]rain|[Rr]unn|[Dd]one)\w*\s+(?:of\s+|with\s+|on\s+|for\s+)?(?:train\w*\s+)?[Ee]|"
     r"[^\w\s]{2,}\s*e)pochs?\W{1,4}\d+\W*(?:$|\d+\s*%|\w+ed\b|done|took|in\b|start|begin|end|train|time\b|\b[A-Za-z]\w*\W{1,3}\d+\.\d)"
 )
-_STEP_ALONE: Final = re.compile(r"\W*global[ _]step\W*\d[\d,]*\W*$", re.IGNORECASE)
-_LOGGED_EPOCH: Final = re.compile(r"\s*epoch\s*[:=]\s*\d+\W*$")
+_STEP_ALONE: Final = re.compile(
+    r"\W*global[ _]step\W*\d[\d,]*\W*$|\W*={3,}\s*step\s+\d+\s*/\s*\d+\s*={3,}\s*$", re.IGNORECASE
+)
+_LOGGED_EPOCH: Final = re.compile(r"\s*epoch(?:\s*[:=]\s*\d+\W*$|\s+\d+\s+(?:train|eval|valid))")
 _EPOCH: Final = re.compile(r"epoch|(?<![a-z])ep(?![a-z])")
 _SETS: Final = re.compile(r"[=:]")
 _BATCH: Final = re.compile(r"batch")
@@ -154,6 +157,6 @@ def _of_training(text: str, start: int, epoch: Counter | None, step: Counter | N
         return False
     return (
         step.name.startswith("train")
-        or _STEP_ALONE.match(text, start) is not None
+        or _STEP_ALONE.match(text) is not None
         or (step.total is not None and trains(text, step.begin))
     )

@@ -33,7 +33,8 @@ _EPOCH: Final = ("epoch", "curepoch", "currentepoch", "epochnum", "ep")
 _EPOCHS: Final = ("numepochs", "totalepochs", "maxepochs", "maxepoch", "epochs", "numtrainepochs")
 _SECONDS: Final = (
     "steptime", "itertime", "timeperstep", "timeperiter", "secperstep", "sperstep", "steptimes", "iterationtime",
-    "secondsperstep", "trainspeed(s/it)", "s/it", "batchtime", "timethisiters", "trainsteptimingins",
+    "secondsperstep", "trainspeed(s/it)", "s/it", "batchtime", "timethisiters", "currentsteptimeseconds",
+    "steptimeseconds", "trainsteptimingins",
     "time", "dt",
 )  # fmt: skip
 _MILLISECONDS: Final = ("steptimems", "itertimems", "dtms", "msperstep", "msperiter", "batchtimems", "timems")

@@ -16,7 +16,8 @@ _KEYS: Final = (
     r"time[/_](?:iter|step|batch)|(?:train[_ ])?step[ _-](?:time|timing)(?:_s)?|(?:avg_)?batch[ _-](?:time|cost)|"
     r"timing_s/step|per[-_ ]step[-_ ]time(?:_s)?|interval_runtime|sec(?:onds)?_per_(?:step|iter)|"
     r"s_per_(?:step|iter)|time_this_iter_s|iteration_timing|time_per_(?:step|iter|iteration)|batch \(t\)|"
-    r"time \(data\)|bch|btime|seconds|dt"
+    r"time \(data\)|bch|btime|step_avg|"
+    r"batch(?=[ :=]+\d+\.\d+ ?m?s\b)|iter(?=: *\d+\.\d+ +data:)|seconds|dt"
 )
 # By name, with the unit before or after the number; ms where the name says so.
 _NAMED: Final = re.compile(
@@ -39,6 +40,9 @@ _PLAIN: Final = re.compile(
 )
 _STEPS: Final = r"(?:it|iter|iters|iteration|iterations|step|steps|batch|batches|ba|updates)"
 _S_PER: Final = re.compile(rf"(?P<value>{NUMBER})\s*(?P<after>{_UNIT})/{_STEPS}\b")
+_S_PER_NAMED: Final = re.compile(
+    rf"(?<!\w)(?P<after>ms|s|secs?|seconds)/{_STEPS}['\"]?\s*[:=]\s*(?P<value>{NUMBER})", re.IGNORECASE
+)
 _PER_S: Final = re.compile(rf"(?P<value>{NUMBER})\s*{_STEPS}/s(?:ec|econd)?\b", re.IGNORECASE)
 _RATE: Final = re.compile(
     rf"(?<!\w)(?:{_STEPS}/s(?:ec|econd)?|(?:interval_|train_)?steps_per_sec(?:ond)?|ups|batches_per_sec)['\"]?"
@@ -65,7 +69,7 @@ def seconds_per_step(text: str) -> float | None:
     if match is not None:
         unit = match["before"] or match["within"] or match["behind"] or match["after"]
         return in_seconds(match["value"], unit)
-    for pattern in (_S_PER, _COLUMN_MS):
+    for pattern in (_S_PER, _S_PER_NAMED, _COLUMN_MS):
         match = pattern.search(text)
         if match is not None:
             return in_seconds(match["value"], match["after"])
