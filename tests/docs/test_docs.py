@@ -18,6 +18,7 @@ import pytest
 import dally
 from dally.metrics.jobs_csv import JOB_COLUMNS
 from dally.model import KIND_NAMES
+from dally.policies.registry import POLICIES
 from tests.docs.background import Background, viewed
 
 ROOT = Path(__file__).parents[2]
@@ -265,3 +266,10 @@ def test_ten_questions_of_an_operator_have_one_command_each() -> None:
     for part in parts:
         assert part.partition("\n")[0].endswith("?")
         assert len(re.findall(r"^\$ dally ", part, re.MULTILINE)) == 1
+
+
+def test_readme_counts_the_policies_of_others() -> None:
+    """All that `dally policies` lists but ours, what is learned, and second codings of one that is there."""
+    names = [name for name in POLICIES if not name.startswith("dally") and name != "learned"]
+    others = [name for name in names if not name.endswith("-as-coded")]
+    assert f"| {len(others)}, from FIFO" in (ROOT / "README.md").read_text(encoding="utf-8")

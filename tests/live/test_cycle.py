@@ -23,7 +23,7 @@ from dally.live.store.log_rows import act_row
 from dally.live.store.schema import EVENTS
 from dally.model import RUNNING, STATUS_NAMES
 from dally.testing.fake_backend import FakeBackend, FakeClock
-from dally.traces import read_trace
+from dally.traces import read_history, read_trace
 
 
 class Bench:
@@ -383,6 +383,7 @@ def test_what_was_seen_is_a_trace(bench: Bench, tmp_path: Path) -> None:
         ("2", 16, 60.0),
         ("3", 4, 60.0),
     ]
+    assert [row.runs for row in read_history(path).rows] == [1, 1, 1]
     with pytest.raises(InputError, match="no job has ended"):
         history_csv(bench.store, 5000.0, 6000.0)
 

@@ -23,3 +23,10 @@ def test_counts_by_hand() -> None:
 def test_who_ends_makes_room_at_once() -> None:
     assert evidence_of([job(0, 0, 100, 8), job(0, 100, 200, 8)], 8).peak_gpus == 8
     assert evidence_of([], 8).peak_gpus == 0
+
+
+def test_job_of_several_runs_is_no_evidence_of_more_gpus_at_once() -> None:
+    """When it ran in between is not known: its running times are added up."""
+    requeued = job(0, 0, 300, 8)._replace(runs=2)
+    found = evidence_of([requeued, job(0, 100, 200, 8)], 8)
+    assert (found.peak_gpus, found.waited) == (8, 1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from dally.cluster.spec import read_topology
 from dally.sweep.whatif.record_notes import NEVER_STARTED, RAN_ON, STILL_RUN, STILL_WAITED, record_notes
 from dally.sweep.whatif.unended_jobs import with_running, with_waiting
@@ -14,9 +16,9 @@ HEAD = "JobID|User|JobName|Submit|Start|End|State|AllocTRES|NNodes|NodeList|Elap
 DAY = "2024-03-01T"
 
 
-def ended(number: int, gpus: int, hours: int, user: str = "ann") -> str:
+def ended(number: int, gpus: int, hours: int, user: str = "ann", limit: str = "") -> str:
     times = f"{DAY}00:00:00|{DAY}00:00:00|{DAY}{hours:02d}:00:00"
-    return f"{number}|{user}|a|{times}|COMPLETED|gres/gpu={gpus}|1|n1|{hours:02d}:00:00||\n"
+    return f"{number}|{user}|a|{times}|COMPLETED|gres/gpu={gpus}|1|n1|{hours:02d}:00:00||{limit}\n"
 
 
 def running(number: int, gpus: int, hours: int, limit: str = "") -> str:
@@ -43,6 +45,26 @@ def test_a_running_job_keeps_to_its_limit_and_to_what_it_has_run(tmp_path: Path)
     history = read(tmp_path, ended(1, 8, 10), running(2, 8, 5, "06:00:00"), running(3, 8, 12))
     lengths = {row.job_id: row.stated / 3600.0 for row in with_running(history).rows}
     assert lengths == {"1": 10.0, "2": 6.0, "3": 24.0}, "none lasted longer than job 3: as long again"
+
+
+@pytest.mark.parametrize(
+    ("limits", "hours"),
+    [
+        (["2:00:00", "4:00:00", "20:00:00"], 30.0),  # half of the limit each time: so of 60 h, too
+        (["20:00:00"] * 3, 13.0 / 3.0),  # says nothing of the lengths 1, 2 and 10 h
+    ],
+)
+def test_limits_tell_lengths_where_jobs_use_equal_shares_of_them(
+    tmp_path: Path, limits: list[str], hours: float
+) -> None:
+    lines = [
+        ended(3 * number + place, 8, length, limit=limit)
+        for number in range(10)
+        for place, (length, limit) in enumerate(zip((1, 2, 10), limits, strict=True), 1)
+    ]
+    history = read(tmp_path, *lines, running(99, 8, 0, "2-12:00:00"))
+    [job] = [row for row in with_running(history).rows if row.job_id == "99"]
+    assert job.stated / 3600.0 == pytest.approx(hours)
 
 
 def test_a_waiting_job_counts_if_one_as_large_has_run(tmp_path: Path) -> None:

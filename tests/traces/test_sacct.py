@@ -60,6 +60,7 @@ def test_arrays_requeues_steps_and_typed_gres(tmp_path: Path) -> None:
     ]
     assert history.unused == {"that never started": 2, "without an end": 1, "without GPUs": 1}
     assert history.notes == {"were requeued: their running times are added up": 1}
+    assert [row.runs for row in history.rows] == [1, 1, 3, 1, 1, 1]
     assert {row.spec.name for row in history.rows} == {"train"}
 
 

@@ -60,6 +60,7 @@ class MadeUp:
     boot = "made-up"
     title = "cluster of the lab"
     policy = "dally"
+    speed = 1.0
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)

@@ -68,7 +68,8 @@ def test_a_daemon_that_starts_again_knows_the_same(desk: Desk) -> None:
 def test_farther_places_are_part_of_it(desks: Callable[..., Desk]) -> None:
     desk = desks("dally", "slow")
     found = desk.get("advice?gpus=16&model=gpt2-xl")
-    assert found["lines"][-1].startswith("Slowdown of gpt2-xl on 16 GPUs: 1.00 in one ")
+    assert found["lines"][-1].startswith("Slowdown of gpt2-xl on 16 GPUs: 1.00 in one rack, ")
+    assert found["lines"][-1].endswith(" across the network.")
     assert max(found["slowdowns"].values()) > 1.05
     assert shape_line(ScriptRequest(gpus=16), {"rack": 1.0, "network": 1.01}) == ""
     assert shape_line(ScriptRequest(gpus=16), {}) == ""

@@ -122,6 +122,9 @@ def test_what_its_queue_has_to_do_with_it(desks: Callable[..., Desk], tmp_path: 
     assert job["reason"] == "queue"
     noted = desk.get(f"jobs/{second}/explanation")["history"]
     assert any("queue research is at its limit" in line["text"] for line in noted)
+    desk.cycle(30.0)
+    later = desk.get(f"jobs/{second}")["why"]
+    assert later.startswith("queue research is at its limit of 8 GPUs; "), "what it holds was noted long ago"
     scheduler = desk.service.daemon.scheduler
     assert scheduler is not None
     assert isinstance(scheduler.state.policy, Gate)

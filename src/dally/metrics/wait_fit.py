@@ -156,6 +156,7 @@ class RecordedJob(NamedTuple):
     start_s: float
     end_s: float
     spec: JobSpec
+    runs: int = 1  # of more than one, it is not known when it ran in between
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,7 @@ class Evidence:
 def evidence_of(jobs: Sequence[RecordedJob], cluster_gpus: int) -> Evidence:
     """What stands in the record."""
     times, in_use = _use(jobs)
+    _, known_in_use = _use([job for job in jobs if job.runs == 1])
     waited = [job for job in jobs if job.start_s - job.submit_s > WAITED_S]
     beside_free = 0
     for job in waited:
@@ -184,7 +186,7 @@ def evidence_of(jobs: Sequence[RecordedJob], cluster_gpus: int) -> Evidence:
     return Evidence(
         len(jobs),
         cluster_gpus,
-        max(in_use, default=0),
+        max(known_in_use, default=0),
         len(waited),
         beside_free,
         sum(job.spec.limit_s is None for job in jobs),

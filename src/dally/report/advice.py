@@ -130,7 +130,8 @@ class Adviser:
 
 def shape_line(request: ScriptRequest, slowdowns: Mapping[str, float]) -> str:
     """What farther places cost such a job; empty: next to nothing. `slowdowns`: by tier, the closest first."""
-    tiers = [f"{value:.2f} in one {tier}" for tier, value in slowdowns.items()]
+    tiers = [f"{value:.2f} in one {tier}" for tier, value in list(slowdowns.items())[:-1]]
+    tiers += [f"{value:.2f} across the {tier}" for tier, value in list(slowdowns.items())[-1:]]
     if len(tiers) < 2 or max(slowdowns.values()) < min(slowdowns.values()) * LEAST_SPREAD:
         return ""
     what = request.model or "a job that names no model"

@@ -110,7 +110,7 @@ def read_trace(
     types: dict[str, int] = {}  # jobs by type of GPU
     with collector_off():
         reading, name, rows = _parsed(path, format, strict, zone)
-        for line, job_id, submit_s, spec, stated, _, _, _, _, _ in rows:
+        for line, job_id, submit_s, spec, stated, _, _, _, _, _, _ in rows:
             gpus = spec.gpus
             if gpus > most_gpus:
                 if not skip_impossible:

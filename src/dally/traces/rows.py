@@ -43,6 +43,7 @@ class TraceRow(NamedTuple):
     machines: int = 0  # 0: not known
     placement: str = ""  # GPUs per machine: 2+2+2+2
     nodes: str = ""  # machines it ran on, as the trace writes them: n[01-03],n07
+    runs: int = 1  # how often it was started; its running times are added up
 
 
 class Ran(NamedTuple):

@@ -24,7 +24,7 @@ from dally.traces.readers.csv_trace import SPEC_COLUMNS, plain
 
 COLUMNS = (
     "job_id", "submit_s", "gpus", "duration_s", "wait_s", "model", "user", "name", "status", "account", "partition",
-    "qos", "limit_s", "nodes",
+    "qos", "limit_s", "nodes", "runs",
 )  # fmt: skip
 PLACED = ("start", "migrate", "resize", "adopt")
 
@@ -62,6 +62,7 @@ def _row(row: dict[str, Any], first_s: float, nodes: str) -> dict[str, Any]:
         "wait_s": f"{max(0.0, row['finish_s'] - row['submit_s'] - held_s):.3f}",
         "status": row["outcome"],
         "nodes": nodes,
+        "runs": 1 + clocks["preemptions"],
     }
 
 

@@ -207,10 +207,11 @@ def note_outcome(store: Store, number: int, outcome: str) -> None:
 
 
 def events(
-    store: Store, job_id: str | None, kind: str | None, offset: int, limit: int
+    store: Store, job_id: str | None, kind: str | None, offset: int, limit: int, without: str = ""
 ) -> tuple[int, list[dict[str, Any]]]:
-    """How many there are of that job and kind (None: any); some, the latest first."""
+    """How many there are of that job and kind (None: any) and not of the kind `without`; some, the latest first."""
     chosen = [EVENTS.c[name] == value for name, value in (("job_id", job_id), ("kind", kind)) if value is not None]
+    chosen.append(EVENTS.c.kind != without)
     total = store.rows(select(func.count().label("events")).select_from(EVENTS).where(*chosen))[0]["events"]
     query = select(EVENTS).where(*chosen).order_by(EVENTS.c.id.desc()).offset(offset).limit(limit)
     return int(total), store.rows(query)

@@ -54,7 +54,14 @@ STALL_TEXTS: Final = {
     "hold": "queue {of} is on hold",
     "budget": "the budget of queue {of} is used up: {most:,.0f} GPU-hours",
     "limit": "queue {of} is at its limit: it holds {held} of {most:,.0f} GPUs",
+    "room": "queue {of} has no room for its first job: it holds {held} of {most:,.0f} GPUs",
     "share": "queue {of} has its share: it holds {held} GPUs and is due {most:.1f}",
+}
+# The same later on, when the queue may hold and be due more or less.
+LATER_TEXTS: Final = STALL_TEXTS | {
+    "limit": "queue {of} is at its limit of {most:,.0f} GPUs",
+    "room": "queue {of} has no room for its first job below its limit of {most:,.0f} GPUs",
+    "share": "queue {of} has its share",
 }
 
 

@@ -49,7 +49,7 @@ class DecisionIndex:
         self._rounds = _of_all(decisions, "round")
         self._admitted = Latest(decisions.filter(pl.col("kind").is_in(["defer", "admit"])), "job_id", "kind")
         stalls = run.stalls.with_columns(kind=pl.lit("stall"))
-        self._stalls = Latest(stalls, "queue", "kind", *run.stalls.columns[1:])
+        self._stalls = Latest(stalls, "queue", "kind", *run.stalls.columns)
 
     def rank(self, job_id: str, at_s: float) -> Rank:
         """What the order and offers to the job go by; jobs without a rank come last."""

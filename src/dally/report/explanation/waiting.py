@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from dally.model import INFINITY
-from dally.policies.gate.notes import STALL_TEXTS
+from dally.policies.gate.notes import LATER_TEXTS, STALL_TEXTS
 
 # Why.reason
 GPUS: Final = "gpus"
@@ -27,6 +27,7 @@ REASONS: Final = {  # what the job waits for
     QUEUE: "its queue's quota",
 }
 NAMED: Final = 3  # jobs that a sentence names
+COUNTS_HOLD_S: Final = 10.0  # after which what a queue holds is not said any more
 
 
 class Waiter(Protocol):
@@ -151,7 +152,7 @@ class WaitRecords:
         A cycle asks this of every job that waits: with one moment for all, equal causes are worded once.
         """
         why, order = self._cause(job, moment), _order(place, moment.jobs_before)
-        stall = stall_text(self._stalls.get(queue)) if self._stalls else ""
+        stall = stall_text(self._stalls.get(queue), moment.now) if self._stalls else ""
         if not stall:
             return f"{order}; {why.text}", why.reason, why.until_s
         if why.reason == GPUS:  # another obstacle than the quota
@@ -224,11 +225,17 @@ def placement_text(tiers: Sequence[str], tier: str) -> str:
     return f"GPUs across the {tier}" if tier == tiers[-1] else f"one {tier}"
 
 
-def stall_text(stall: Mapping[str, Any] | None) -> str:
-    """What its queue has to do with it that a job waits, from a row of stalls.parquet; empty: nothing."""
+def stall_text(stall: Mapping[str, Any] | None, now: float) -> str:
+    """What its queue has to do with it that a job waits, from a row of stalls.parquet; empty: nothing.
+
+    A row is as old as its cause: what the queue holds is said of that moment alone.
+    """
     if stall is None or not stall["cause"]:
         return ""
-    return STALL_TEXTS[stall["cause"]].format(**stall)
+    cause = stall["cause"]
+    if cause == "limit" and stall["held"] < stall["most"]:
+        cause = "room"
+    return (STALL_TEXTS if now <= stall["time_s"] + COUNTS_HOLD_S else LATER_TEXTS)[cause].format(**stall)
 
 
 def _order(place: int, jobs_before: Sequence[str] | None) -> str:

@@ -16,7 +16,7 @@ from dally.cluster.topology import Topology
 from dally.errors import InputError
 from dally.metrics.summary import Row
 from dally.policies.registry import build
-from dally.report.time_text import brief
+from dally.report.time_text import duration
 from dally.runs.folder import prepare_folder
 from dally.runs.scenario import Scenario
 from dally.runs.world import AnyConfig, merge, setting_values
@@ -158,7 +158,7 @@ class Figure:
 
     def shown(self, value: float, signed: bool = False) -> str:
         """A value of it for people."""
-        text = brief(abs(value)) if self.unit == SECONDS else f"{abs(value):,.1f}".removesuffix(".0")
+        text = duration(abs(value)) if self.unit == SECONDS else f"{abs(value):,.1f}".removesuffix(".0")
         if float(text.split()[0].replace(",", "")) == 0.0:
             return text
         return f"−{text}" if value < 0.0 else f"+{text}" if signed else text

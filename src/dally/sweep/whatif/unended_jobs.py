@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import fmean
+import math
+from collections.abc import Iterator, Sequence
+from statistics import fmean, stdev
 
 from dally.traces import History
 from dally.traces.readers.sacct import PENDING, RUNNING
 from dally.traces.rows import TraceRow
+
+FEWEST_LIMITS = 20  # jobs that state one, to compare them with lengths
+CLEARLY = 0.9  # of the spread of lengths: equal limits say nothing
 
 
 def with_running(history: History) -> History:
@@ -36,6 +40,18 @@ def _with(history: History, jobs: Sequence[TraceRow]) -> History:
     return history._replace(rows=sorted([*history.rows, *added], key=lambda row: row.submit_s))
 
 
+def other_lengths(history: History) -> dict[str, list[float]]:
+    """Of replayed jobs that had not ended: how long each may be instead, as shares of what it is replayed with."""
+    so_far = {row.job_id: row for row in history.unended}
+    replayed = [row for row in history.rows if row.status in (RUNNING, PENDING) and row.job_id in so_far]
+    lengths = _Lengths([row for row in history.rows if row.status not in (RUNNING, PENDING)])
+    return {
+        row.job_id: [length_s / row.stated for length_s in lengths.likely(so_far[row.job_id])]
+        for row in replayed
+        if row.stated > 0.0
+    }
+
+
 def still_waiting(history: History) -> int:
     """Replayed jobs that waited at the end of the record."""
     return sum(row.status == PENDING for row in history.rows)
@@ -56,23 +72,61 @@ def _places(row: TraceRow) -> set[tuple[str, str]]:
 
 
 class _Lengths:
-    """How long a job is likely to be: the mean of those that lasted longer than it has run so far."""
+    """How long a job is likely to be: the mean of those that lasted longer than it has run so far.
+
+    Where time limits tell lengths, those of other jobs are scaled by the limits: a job of 100 h among short tests
+    of its user and size is not as long as they are.
+    """
 
     def __init__(self, rows: Sequence[TraceRow]) -> None:
-        self._alike: dict[tuple[str, int], list[float]] = {}
-        for row in rows:
-            for key in _classes(row):
-                self._alike.setdefault(key, []).append(row.stated)
+        self._alike = _by_class(rows)
+        self._limited = _by_class([row for row in rows if row.spec.limit_s]) if _limits_tell(rows) else {}
 
     def of(self, row: TraceRow) -> float:
         """Seconds: by its user and size, else its size, else all; no longer than its time limit."""
+        return fmean(self.likely(row) or [2.0 * max(row.stated, 1.0)])
+
+    def likely(self, row: TraceRow) -> list[float]:
+        """Seconds that it may take, one as likely as the other; empty: it has run longer than all others."""
         so_far_s = max(row.stated, 1.0)
-        for key in _classes(row):
-            longer = [length_s for length_s in self._alike.get(key, []) if length_s > so_far_s]
+        most_s = row.spec.limit_s or math.inf
+        for lengths in self._lengths_alike(row):
+            longer = [max(so_far_s, min(length_s, most_s)) for length_s in lengths if length_s > so_far_s]
             if longer:
-                length_s = fmean(longer)
-                return max(so_far_s, min(length_s, row.spec.limit_s or length_s))
-        return 2.0 * so_far_s
+                return longer
+        return []
+
+    def _lengths_alike(self, row: TraceRow) -> Iterator[list[float]]:
+        """Of jobs like it, the likeliest to be of its length first."""
+        if row.spec.limit_s:
+            for key in _classes(row):
+                yield [_scaled(one, row.spec.limit_s) for one in self._limited.get(key, [])]
+        for key in _classes(row):
+            yield [one.stated for one in self._alike.get(key, [])]
+
+
+def _limits_tell(rows: Sequence[TraceRow]) -> bool:
+    """Whether shares of time limits are more alike than lengths, as with users who state what each job needs."""
+    limited = [row for row in rows if row.spec.limit_s and row.stated > 0.0]
+    if len(limited) < FEWEST_LIMITS:
+        return False
+    lengths = [math.log(row.stated) for row in limited]
+    shares = [math.log(_scaled(row, 1.0)) for row in limited]
+    return stdev(shares) < CLEARLY * stdev(lengths)
+
+
+def _scaled(row: TraceRow, limit_s: float) -> float:
+    """What it took, as if that had been its limit."""
+    assert row.spec.limit_s
+    return row.stated * limit_s / row.spec.limit_s
+
+
+def _by_class(rows: Sequence[TraceRow]) -> dict[tuple[str, int], list[TraceRow]]:
+    result: dict[tuple[str, int], list[TraceRow]] = {}
+    for row in rows:
+        for key in _classes(row):
+            result.setdefault(key, []).append(row)
+    return result
 
 
 def _classes(row: TraceRow) -> tuple[tuple[str, int], ...]:

@@ -33,7 +33,7 @@ SPEC_COLUMNS: Final = {
     each.name: each.default for each in fields(JobSpec) if each.name not in {"gpus", "group", "duration_s"}
 }
 ALSO_CALLED: Final = {"model": ("model_name",), "queue": ("vc",)}
-RAN: Final = ("status", "wait_s", "machines", "placement", "nodes")
+RAN: Final = ("status", "wait_s", "machines", "placement", "nodes", "runs")
 # The order of columns that not every trace has.
 EXTRA: Final = tuple(dict.fromkeys((
     "model", "name", "priority", "placement", "account", "partition", "qos", "nodes", "queue", *SPEC_COLUMNS,
@@ -77,7 +77,7 @@ def rows_below(
     _check_once(path, header_line, header)
     id_at, submit_at, gpus_at = _needed(path, header_line, header)
     reading.length, duration_at = _length(path, header_line, header)
-    status_at, wait_at, machines_at, placement_at, nodes_at = (_place(header, (name,)) for name in RAN)
+    status_at, wait_at, machines_at, placement_at, nodes_at, runs_at = (_place(header, (name,)) for name in RAN)
     column_of = {name: _place(header, _spellings(name)) for name in SPEC_COLUMNS}
     stated = sorted((name for name, place in column_of.items() if place >= 0), key=_is_number)
     request = itemgetter(*(column_of[name] for name in stated), gpus_at, -1)  # never one alone: that is no tuple
@@ -113,7 +113,7 @@ def rows_below(
         if not (spec.gpus and submit_text and duration_text):
             _skip(reading, line, (gpus_name, submit_name, duration_name), (texts[-2], submit_text, duration_text))
             continue
-        wait, machines = row[wait_at], row[machines_at]
+        wait, machines, runs = row[wait_at], row[machines_at], row[runs_at]
         yield TraceRow(
             line,
             job_id,
@@ -125,6 +125,7 @@ def rows_below(
             int(number(path, line, "machines", machines)) if machines.strip() else 0,
             token[row[placement_at]],
             token[row[nodes_at]],
+            int(number(path, line, "runs", runs)) if runs.strip() else 1,
         )
 
 

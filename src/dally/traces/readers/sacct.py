@@ -65,6 +65,7 @@ def _joined(reading: Reading, runs: list[TraceRow]) -> TraceRow:
         submit_s=first.submit_s,
         wait_s=first.wait_s,
         stated=sum(row.stated for row in ordered),
+        runs=len(ordered),
     )
 
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from dally.live.overrides import DELAY, FIRST, HOLD, TIMER
 from dally.live.status import ClusterStatus
-from dally.report.time_text import span
+from dally.report.time_text import duration
 from dally.web.auth.tokens import USER, Caller
 from dally.web.dashboard.templating import page
 from dally.web.routes import acts
@@ -24,6 +24,7 @@ from dally.web.routes.overview import event_page
 from dally.web.site import Site
 
 OF_USERS: Final = ("hold", "release", "cancel")  # of jobs that are their own
+WAKE_UP: Final = "timer"  # events that say no more than that the policy looked again
 
 
 class Dialog(NamedTuple):
@@ -207,7 +208,7 @@ async def log(
     """The page; when htmx asks, what changes of it alone."""
     template = "_log.html" if "hx-request" in request.headers else "log.html"
     if of == "scheduler" and caller.role != USER:
-        log_rows = await run_in_threadpool(event_page, site, None, None, ROWS * (at_page - 1), ROWS)
+        log_rows = await run_in_threadpool(event_page, site, None, None, ROWS * (at_page - 1), ROWS, WAKE_UP)
         pages = max(1, -(-log_rows.total // ROWS))
         return page(
             request, caller, template, rows=log_rows.events, total=log_rows.total, at_page=at_page, pages=pages,
@@ -241,7 +242,7 @@ def standing(site: Site, caller: Caller) -> list[OverrideLine]:
                 back = f"{BACK[kind]}/{quote(job_id, safe='')}"
                 result.append(OverrideLine(text, override.by(), clock.wall_s(override.at_s), job_id, back))
     for gpus, override in overrides.of(TIMER).items() if caller.sees("") else ():
-        waits = f"delay for a closer place for {span(override.value)}" if override.value > 0.0 else "take any place"
-        text = f"Gangs of {gpus} GPUs {waits}"
+        for_long = f"delay for a closer place for {duration(override.value)}"
+        text = f"Gangs of {gpus} GPUs {for_long if override.value > 0.0 else 'take any place'}"
         result.append(OverrideLine(text, override.by(), clock.wall_s(override.at_s), "", f"{BACK[TIMER]}/{gpus}"))
     return result

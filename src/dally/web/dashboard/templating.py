@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from fastapi import Request
@@ -19,9 +19,16 @@ from markupsafe import Markup
 from dally import __version__
 from dally.cluster.formats.hostlist import fold
 from dally.report.explanation.waiting import REASONS
-from dally.report.time_text import brief
+from dally.report.time_text import duration
 from dally.web.auth.tokens import OPERATOR, USER, Caller
 from dally.web.dashboard.scene import Scene
+
+EVENT_WORDS: Final = {  # where the kind of an event does not say it in plain words
+    "act": "by an operator", "adopt": "taken over", "cancel": "cancelled", "evict": "put back by a failure",
+    "fail": "machine failed", "finish": "finished", "hold": "held", "lease": "lease ended", "migrate": "moved",
+    "preempt": "preempted", "release": "released", "renew": "lease renewed", "repair": "machine repaired",
+    "resize": "resized", "start": "started", "submit": "submitted", "would": "dry run",
+}  # fmt: skip
 
 
 @cache
@@ -32,10 +39,12 @@ def environment() -> Environment:
         undefined=StrictUndefined,
     )  # fmt: skip
     made.filters.update(
-        inside=inside, often=often, places=places, brief=brief, when=when,
+        inside=inside, often=often, places=places, duration=duration, when=when,
         path=lambda text: quote(str(text), safe=""),
     )  # fmt: skip
-    made.globals.update(version=__version__, asset=asset_url, more_pages=more_pages, reasons=REASONS)
+    made.globals.update(
+        version=__version__, asset=asset_url, more_pages=more_pages, reasons=REASONS, event_words=EVENT_WORDS
+    )
     return made
 
 

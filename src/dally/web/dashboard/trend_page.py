@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 
 from dally.live.store.database import StoreError
 from dally.metrics.trends import SIZE_CLASSES, SLOT_SIZES, TOPICS, Point, Trends
-from dally.report.time_text import brief
+from dally.report.time_text import duration
 from dally.web.dashboard.scene import Scene
 from dally.web.dashboard.templating import moment_of, page, scene_of
 from dally.web.routes.dependencies import AnyCaller
@@ -141,7 +141,8 @@ def trend_labels(point: Point, result: Trends, tiers: Sequence[str]) -> dict[str
     }
     if "cycle_ms" in point.values:
         mean_ms, most_ms = value("cycle_ms", 0.0), value("longest_cycle_ms", 0.0)
-        parts["cycles"] = f"A cycle takes {mean_ms:.1f} ms of CPU in the mean, the longest {most_ms:.1f} ms."
+        takes = f"A cycle takes {mean_ms:.1f} ms of CPU in the mean, the longest {most_ms:.1f} ms."
+        parts["cycles"] = takes if most_ms > 0.0 else "No cycle since the latest point."
     return parts
 
 
@@ -173,7 +174,7 @@ def _slots(point: Point) -> str:
 
 def _timers(point: Point, tiers: Sequence[str]) -> str:
     parts = [
-        f"{gpus} GPUs: {brief(seconds)} for closer than one {tier}"
+        f"{gpus} GPUs: {duration(seconds)} for closer than one {tier}"
         for gpus, timers_s in sorted(point.timers_s.items())
         for tier, seconds in zip(tiers[1:], timers_s, strict=False)
         if seconds

@@ -61,10 +61,12 @@ async def events(
     return await run_in_threadpool(event_page, site, job_id, kind, offset, limit)
 
 
-def event_page(site: Site, job_id: str | None, kind: str | None, offset: int, limit: int) -> EventPage:
+def event_page(
+    site: Site, job_id: str | None, kind: str | None, offset: int, limit: int, without: str = ""
+) -> EventPage:
     """A page of the event log."""
     service = site.service
-    total, rows = stored_events(service.store, job_id, kind, offset, limit)
+    total, rows = stored_events(service.store, job_id, kind, offset, limit, without)
     shown = [
         EventBody(
             id=row["id"], at_s=service.clock.wall_s(row["time_s"]), kind=row["kind"], job_id=row["job_id"] or "",

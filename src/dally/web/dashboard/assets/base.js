@@ -170,19 +170,27 @@ function inSight() {
 
 // Clocks: countdowns, and times in the reader's own zone.
 
-const UNITS = [["d", 86400, 2 * 86400], ["h", 3600, 1.5 * 3600], ["min", 60, 90], ["s", 1, 0]];
+// As the server writes durations: 42 s, 2 min 05 s, 12 min, 1 h 06 min, 2 d 4 h.
+function duration(seconds) {
+  const [minutes, hours] = [Math.round(seconds / 60), Math.round(seconds / 3600)];
+  if (seconds < 59.5) return `${Math.max(0, Math.round(seconds))} s`;
+  if (seconds < 599.5) return both(Math.round(seconds), 60, "min", "s");
+  if (minutes < 24 * 60) return both(minutes, 60, "h", "min");
+  return both(hours, 24, "d", "h").replace(" 0", " ");
+}
 
-export function brief(seconds) {
-  const [unit, size] = UNITS.find(([, , least]) => seconds >= least) ?? UNITS[3];
-  const value = Math.max(0, seconds) / size;
-  return `${value >= 100 || unit === "s" ? Math.round(value) : Number(value.toFixed(1))} ${unit}`;
+function both(count, per, large, small) {
+  const [whole, rest] = [Math.floor(count / per), count % per];
+  const parts = whole ? [`${whole} ${large}`] : [];
+  if (rest) parts.push(`${whole ? String(rest).padStart(2, "0") : rest} ${small}`);
+  return parts.join(" ");
 }
 
 function showClocks(root = document) {
   for (const place of root.querySelectorAll("[data-until]")) {
     const left_s = Number(place.dataset.until) - now_s();
     const word = place.dataset.word ? `${place.dataset.word} ` : "";
-    const text = left_s > 0 ? `${word}${brief(left_s)}` : place.dataset.word ? "any moment" : "now";
+    const text = left_s > 0 ? `${word}${duration(left_s)}` : place.dataset.word ? "any moment" : "now";
     if (place.textContent !== text) place.textContent = text;
   }
 }
