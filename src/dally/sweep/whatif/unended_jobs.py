@@ -80,7 +80,7 @@ class _Lengths:
 
     def __init__(self, rows: Sequence[TraceRow]) -> None:
         self._alike = _by_class(rows)
-        self._limited = _by_class([row for row in rows if row.spec.limit_s]) if _limits_tell(rows) else {}
+        self._limited = _by_class([row for row in rows if row.spec.limit_s]) if _limits_predict(rows) else {}
 
     def of(self, row: TraceRow) -> float:
         """Seconds: by its user and size, else its size, else all; no longer than its time limit."""
@@ -105,7 +105,7 @@ class _Lengths:
             yield [one.stated for one in self._alike.get(key, [])]
 
 
-def _limits_tell(rows: Sequence[TraceRow]) -> bool:
+def _limits_predict(rows: Sequence[TraceRow]) -> bool:
     """Whether shares of time limits are more alike than lengths, as with users who state what each job needs."""
     limited = [row for row in rows if row.spec.limit_s and row.stated > 0.0]
     if len(limited) < FEWEST_LIMITS:

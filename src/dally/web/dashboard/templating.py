@@ -23,7 +23,7 @@ from dally.report.time_text import duration
 from dally.web.auth.tokens import OPERATOR, USER, Caller
 from dally.web.dashboard.scene import Scene
 
-EVENT_WORDS: Final = {  # where the kind of an event does not say it in plain words
+EVENT_LABELS: Final = {  # where the kind of an event does not say it in plain words
     "act": "by an operator", "adopt": "taken over", "cancel": "cancelled", "evict": "put back by a failure",
     "fail": "machine failed", "finish": "finished", "hold": "held", "lease": "lease ended", "migrate": "moved",
     "preempt": "preempted", "release": "released", "renew": "lease renewed", "repair": "machine repaired",
@@ -43,7 +43,7 @@ def environment() -> Environment:
         path=lambda text: quote(str(text), safe=""),
     )  # fmt: skip
     made.globals.update(
-        version=__version__, asset=asset_url, more_pages=more_pages, reasons=REASONS, event_words=EVENT_WORDS
+        version=__version__, asset=asset_url, more_pages=more_pages, reasons=REASONS, event_labels=EVENT_LABELS
     )
     return made
 
