@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dally.live.config import Setup
+from dally.live.forecast.whatif.from_now import USUAL_EFFORT
 from dally.live.forecast.whatif.runner import Runner
 from dally.web.alerts import LATE_S, RULES, Alerts, rules_yaml
-from dally.web.routes import outlook
 from tests.web.conftest import Desk, answering
 from tests.web.visiting import Visitor
 
@@ -237,7 +237,7 @@ def test_a_table_becomes_a_file(visitor: Visitor, desk: Desk) -> None:
 
 
 def test_three_questions_to_begin_with(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outlook, "USUAL_EFFORT", replace(outlook.USUAL_EFFORT, cpu_s=2.0))
+    monkeypatch.setattr("dally.web.routes.outlook.USUAL_EFFORT", replace(USUAL_EFFORT, cpu_s=2.0))
     page = visitor.live("/whatif")
     page.get_by_role("button", name="Would jobs wait less under dally?").click()
     give_up = time.monotonic() + 120.0
