@@ -83,6 +83,30 @@ def test_epochs_from_0_and_a_last_index() -> None:
     assert one.done == 101.0
 
 
+@pytest.mark.parametrize(("begins_s", "done"), [(1.0, 6.0), (61.0, 7.0)])
+def test_epochs_count_where_nothing_else_is_printed(begins_s: float, done: float) -> None:
+    """An epoch takes 60 s; its line comes when it begins, or with its loss when it has ended."""
+    one = StepTimes()
+    for epoch in range(1, 8):
+        row = parse_line(f"Epoch [{epoch}/20], Loss: 0.{epoch}")
+        assert row is not None
+        one.observe(begins_s + 60.0 * (epoch - 1), row)
+        one.observe(begins_s + 60.0 * (epoch - 1) + 5.0, row)  # said again, as of validation
+    assert (one.done, one.total) == (done, 20.0)
+    assert raw_s(one) == pytest.approx((20.0 - done) * 60.0)
+
+
+def test_steps_count_once_there_are_any() -> None:
+    one = StepTimes()
+    for epoch in range(1, 5):
+        one.observe(60.0 * epoch, LineProgress(epoch=float(epoch), epochs=20))
+    assert one.done > 0.0
+    for step in range(10, 101, 10):
+        one.observe(300.0 + 2.0 * step, LineProgress(step, 100, 5.0, 20))
+    assert (one.done, one.total) == (500.0, 2000.0)
+    assert raw_s(one) == pytest.approx(1500.0 * 2.0)
+
+
 def test_steps_of_the_whole_run_beside_a_fraction_of_epochs() -> None:
     one = course()
     one.observe(60.0, LineProgress(660, 3758, 0.35, 2))

@@ -45,6 +45,10 @@ class StepTimes:
         self._per_epoch: int | None = None  # steps of one, where steps begin anew in each
         self._first_epoch: float | None = None
         self._latest: tuple[int | None, float | None] = (None, None)  # step, epoch
+        self._first_line: tuple[float, float] | None = None  # seconds and epoch of the first line without a step
+        self._at_end: bool | None = (
+            None  # whether lines without steps come at the end of their epoch; None: not known
+        )
 
     def moved(self, slowdown: float) -> None:
         """The job got other GPUs: steps take another time, by the speed model so many times the best."""
@@ -63,8 +67,12 @@ class StepTimes:
         if row.step is None:
             if row.total is not None:
                 self.total = float(row.total)
+            if self._latest[0] is None and row.epoch is not None and row.epoch == int(row.epoch):
+                self._count_epoch(worked_s, row.epoch)
             self._latest = (self._latest[0], self._epoch_of(row))
             return
+        if self._at_end is not None:  # it prints steps after all
+            self._at_end, self.total, self.segments = None, None, [Segment(self.segments[-1].slowdown)]
         self._note_epochs(row)
         done = float(row.step)
         epoch = self._epoch_of(row)
@@ -77,6 +85,22 @@ class StepTimes:
         self._latest = (row.step, epoch)
         self.done = done
         self.segments[-1].add(worked_s, done)
+
+    def _count_epoch(self, worked_s: float, epoch: float) -> None:
+        """Epochs count as steps where nothing else is printed, from the second one on."""
+        if self._first_line is None or worked_s <= self._first_line[0]:
+            self._first_line = (worked_s, epoch)
+            return
+        first_s, first = self._first_line
+        if self._at_end is None:
+            if epoch <= first:
+                return
+            self._at_end = first_s >= 0.5 * (worked_s - first_s) / (epoch - first)
+        self.done = epoch - int(self._first_epoch or 0.0) + self._at_end
+        if self._epochs is not None:
+            self._latest = (None, epoch)
+            self.total = float(self._count())
+        self.segments[-1].add(worked_s, self.done)
 
     def _epoch_of(self, row: LineProgress) -> float | None:
         return row.epoch if row.epoch is not None else self._latest[1]
