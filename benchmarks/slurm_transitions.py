@@ -6,7 +6,8 @@ One daemon schedules a private cluster of 4 nodes under a policy that moves runn
 operators and nodes bring jobs into each transition of docs/reconcile.md (benchmarks/slurm_provocations.py), and the
 daemon kills itself there: before the orders of that cycle are sent, and once more while they are carried out. A job
 writes down when it begins, is stopped and ends, and holds a lock while it runs: a second run at once is seen.
-The deaths of this run, and those of an earlier one (`--after`), are written to `--keep`, and the log beside it.
+The deaths of this run, and those of an earlier one (`--after`), are written to `--keep`, and beside it the logs of
+the daemon and slurmctld, and what jobs wrote with its time.
 """
 
 from __future__ import annotations
@@ -40,14 +41,18 @@ UNREACHABLE: Final = {
 }
 JOB: Final = """#!/bin/bash
 mark={folder}/${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID
+write() {{
+  echo $1 >> $mark
+  echo $EPOCHREALTIME ${{mark##*/}} run $SLURM_RESTART_COUNT on $SLURM_JOB_NODELIST $1 >> {folder}/all
+}}
 exec {{lock}}> $mark.lock
-flock -n $lock || echo twice >> $mark
-echo begin >> $mark
-trap 'echo stopped >> $mark; exit 0' TERM
+flock -n $lock || write twice
+write begin
+trap 'write stopped; exit 0' TERM
 exec {{pipe}}<> <(:)
 for ((tenths = {tenths} + RANDOM % 30; tenths > 0; tenths--)); do read -t 0.1 -u $pipe; done
 trap '' TERM
-echo end >> $mark
+write end
 """
 
 
@@ -166,7 +171,8 @@ def main() -> None:
         finally:
             if given.keep:
                 shutil.copy(folder / "killed", given.keep)
-                shutil.copy(folder / "alpha.log", f"{given.keep}.log")
+                for path in (folder / "alpha.log", folder / "marks" / "all", slurm.folder / "log" / "slurmctld"):
+                    shutil.copy(path, f"{given.keep}.{path.stem}")
         fine = report(folder, given.only, result, lost)
     sys.exit(not fine)
 

@@ -20,7 +20,7 @@ from dally.live.backends.slurm.lease import Lease
 from dally.live.backends.slurm.left_alone import left_alone, left_note
 from dally.live.backends.slurm.original import SETTINGS
 from dally.live.backends.slurm.preempter import states_of
-from dally.live.backends.slurm.tools import Tools
+from dally.live.backends.slurm.tools import NoAnswerError, Tools
 from dally.live.lock import ClusterLock
 from dally.live.private_folder import LOCK
 from tests.cli.conftest import Run
@@ -376,3 +376,50 @@ def test_a_job_that_a_daemon_left_paused_is_requeued(
     until(lambda: {job.job_id: job.state for job in backend.snapshot().jobs}[job_id] == base.QUEUED)
     assert mark.read_text().split() == ["begin", "stopped"]
     mark.unlink()
+
+
+def test_tasks_of_an_array_whose_others_wait_are_stopped_without_waiting_for_scancel(
+    site: SlurmSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """slurmctld sends such a task the signal and answers that it cannot; scancel repeats that for 95 s."""
+    words = (
+        "sbatch",
+        "--parsable",
+        "--requeue",
+        "-o",
+        "/dev/null",
+        "--gres=gpu:1",
+        "--mem=100",
+        "-H",
+        "--array=0-3",
+    )
+    array = site.run(*words, "--wrap", "sleep 600").strip()
+    site.run("scontrol", "update", f"JobId={array}", "AdminComment=dally:read=1")
+    backend = SlurmBackend(conf=str(site.conf))
+    tasks = [f"{array}_0", f"{array}_2"]
+    for task in tasks:
+        backend.start_job(task, {"n02": 1})
+    tools = Tools(str(site.conf))
+    until(lambda: list(states_of(tools, tasks).values()) == ["RUNNING"] * 2)
+    unanswered = list[str]()
+    whole = Tools.run
+
+    def run(tools: Tools, *parts: str, **options: Any) -> str:
+        try:
+            return whole(tools, *parts, **options)
+        except NoAnswerError as error:
+            unanswered.append(str(error))
+            raise
+
+    monkeypatch.setattr(Tools, "run", run)
+    backend.snapshot()
+    assert backend.preempt(tasks, backend.term) == ["", ""]
+    assert backend._preempter.wait_idle(120.0)
+    assert unanswered == []
+
+    def states() -> set[str]:
+        return {job.state for job in backend.snapshot().jobs if job.job_id.startswith(f"{array}_")}
+
+    until(lambda: states() == {base.QUEUED})
+    site.run("scancel", array)
+    backend.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from dally.live.backends.slurm import preempter as preempter_module
 from dally.live.backends.slurm import starter as starter_module
 from dally.live.backends.slurm.job_record import records_of
 from dally.live.backends.slurm.preempter import Preempter
-from dally.live.backends.slurm.tools import NoAnswerError
+from dally.live.backends.slurm.tools import NoAnswerError, Tools
 from tests.live.test_slurm_records import row
 
 NODE = {"name": "a", "gres": "gpu:8", "state": "idle", "cpus": 64, "partitions": ["gpu"]}
@@ -340,3 +341,24 @@ def test_signals_are_given_longer_where_slurm_is_slow(monkeypatch: pytest.Monkey
     for _ in range(3):
         preempter._signal("STOP", ["1"], 1.0)
     assert slept == [1.0, 2.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("script", "answer"),
+    [
+        ("echo 'scancel: Job is in transitional state, retrying' >&2; exec sleep 600", ""),
+        ("echo 'scancel: Signal 19 to full job 7_1' >&2", ""),
+        ("echo first >&2; echo 'scancel: error: Invalid job id specified' >&2; exit 1", "Invalid job id specified"),
+        ("echo 'scancel: Signal 19 to full job 7_1' >&2; exec sleep 600", "scancel did not answer within 4 s"),
+    ],
+)
+def test_scancel_is_not_waited_for_once_it_says_that_it_tries_again(
+    tmp_path: Path, script: str, answer: str
+) -> None:
+    tool = tmp_path / "scancel"
+    tool.write_text(f"#!/bin/sh\n{script}\n")
+    tool.chmod(0o755)
+    tools = Tools()
+    tools._environment["PATH"] = f"{tmp_path}:{tools._environment['PATH']}"
+    failed = Preempter(tools, lambda: None, lambda job_id: None)._send("STOP", ["7_1"])
+    assert [line.startswith("preempt of job 7_1: ") and answer in line for line in failed] == [True] * bool(answer)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from dally.live.backends.base import BackendError
@@ -32,6 +33,8 @@ ID_WIDTH: Final = 30  # of squeue's column
 FAILED, ALL_FAILED = "preempt of job ", "preempt of jobs "  # how lines about failures begin
 REQUEUE: Final = ("scontrol", "requeuehold", "Incomplete")  # not what completes in this very moment
 ENDED_REQUEUE: Final = ("scontrol", "requeuehold")
+SIGNALS_AT_A_TIME: Final = 4  # calls of scancel
+SENT: Final = "transitional state, retrying"  # what scancel says when a signal is sent, see `_send`
 RUNS: Final = frozenset(("RUNNING", "SUSPENDED", PAUSED))
 # A script that is told to stop ends in one of these. Another end is its user's, or Slurm's own: it counts.
 ENDED_BY_US: Final = frozenset(("COMPLETED", "FAILED"))
@@ -127,7 +130,7 @@ class Preempter(OrderWorker[list[str]]):
         states = self.states(list(self._paused))
         self._paused = {job: 1 + tried for job, tried in self._paused.items() if states.get(job) == PAUSED}
         for_good = [job_id for job_id, tried in self._paused.items() if tried >= ATTEMPTS]
-        if for_good and not self._all_or_each(("scancel", "--signal=CONT", "--full"), for_good):
+        if for_good and not self._send("CONT", for_good):
             self._paused = {job: tried for job, tried in self._paused.items() if tried < ATTEMPTS}
 
     def stop(self, jobs: Sequence[str]) -> list[str]:
@@ -164,16 +167,30 @@ class Preempter(OrderWorker[list[str]]):
         return failed + self._all_or_each(ENDED_REQUEUE, ended)
 
     def _signal(self, name: str, jobs: Sequence[str], within_s: float) -> dict[str, str]:
-        """The jobs' states when the signal has had its effect: later where Slurm is busy, as its answer shows.
-
-        scancel itself says nothing of that: for a task of an array it takes 10 s on an idle Slurm.
-        """
-        self._all_or_each(("scancel", f"--signal={name}", "--full"), jobs)  # one that has ended cannot have it
+        """The jobs' states when the signal has had its effect: later where Slurm is busy, as its answer shows."""
+        self._send(name, jobs)  # one that has ended cannot have it
         began_s = time.monotonic()
         self.states(jobs)
         took_s = time.monotonic() - began_s
         time.sleep(max(within_s, min(LONGEST_S, TIMES_AS_LONG * took_s)))
         return self.states(jobs)
+
+    def _send(self, name: str, jobs: Sequence[str]) -> list[str]:
+        """By scancel; what failed, a line each.
+
+        Where tasks of an array still wait, slurmctld sends the signal to another of its tasks and then answers that
+        the job cannot be altered now. scancel would send it again for 95 s: to the job's next run, if need be.
+        """
+
+        def send(job_id: str) -> str:
+            try:
+                self._tools.run("scancel", f"--signal={name}", "--full", "--verbose", job_id, enough=SENT)
+            except BackendError as error:
+                return f"{FAILED}{job_id}: {error}"
+            return ""
+
+        with ThreadPoolExecutor(SIGNALS_AT_A_TIME) as pool:
+            return list(filter(None, pool.map(send, jobs)))
 
     def states(self, jobs: Sequence[str]) -> dict[str, str]:
         """Of jobs, this very moment."""
@@ -208,9 +225,8 @@ def all_or_each(tools: Tools, command: Sequence[str], jobs: Sequence[str]) -> li
     """In one call; one by one if that fails, as one of them may have ended. What failed, a line each."""
     if not jobs:
         return []
-    names = list(jobs) if command[0] == "scancel" else [",".join(jobs)]
     try:
-        tools.run(*command, *names)
+        tools.run(*command, ",".join(jobs))
     except BackendError as error:
         if len(jobs) == 1:
             return [f"{FAILED}{jobs[0]}: {error}"]

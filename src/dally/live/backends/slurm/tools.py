@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from dally.errors import one_line
 from dally.live.backends.base import BackendError
 from dally.live.backends.job_environment import UMASK, tool_environment
 
 LONGEST_COMPLAINT = 300  # characters
+ONCE_WITHIN_S: Final = 4.0  # scancel sends a signal again after 5 s
+KILLED: Final = 128 + signal.SIGKILL  # how `timeout` says so
 # What the tools print where slurmctld is away or too busy.
 DID_NOT_ANSWER = "did not answer within"
 NO_ANSWER = ("Unable to contact slurm controller", "Socket timed out", "Zero Bytes were transmitted")
@@ -34,18 +39,21 @@ class Tools:
         if conf:
             self._environment["SLURM_CONF"] = conf
 
-    def run(self, *parts: str, stdin: str | None = None, utc: bool = False) -> str:
-        """What the tool prints, with dates in UTC if need be; a BackendError if it fails or does not come back."""
+    def run(self, *parts: str, stdin: str | None = None, utc: bool = False, enough: str = "") -> str:
+        """What the tool prints, with dates in UTC if need be; a BackendError if it fails or does not come back.
+
+        `enough`: once the tool complains of this it has done its work and would do it again: it is ended.
+        """
         environment = {**self._environment, "TZ": "UTC"} if utc else self._environment
         try:
-            done = subprocess.run(
+            done = _until(enough, parts, environment) if enough else subprocess.run(
                 parts, input=stdin, capture_output=True, encoding="utf-8", errors="replace",
                 timeout=self._timeout_s, env=environment, check=False, umask=UMASK,
             )  # fmt: skip
         except FileNotFoundError:
             raise BackendError(f"{parts[0]} is not installed here, or not on the PATH") from None
-        except subprocess.TimeoutExpired:
-            raise NoAnswerError(f"{parts[0]} {DID_NOT_ANSWER} {self._timeout_s:g} s") from None
+        except subprocess.TimeoutExpired as late:
+            raise NoAnswerError(f"{parts[0]} {DID_NOT_ANSWER} {late.timeout:g} s") from None
         except (OSError, ValueError) as error:
             raise BackendError(f"{parts[0]} cannot be run: {one_line(str(error), LONGEST_COMPLAINT)}") from None
         if done.returncode:
@@ -84,3 +92,21 @@ class Tools:
         if not isinstance(rows, list):
             raise BackendError(f"{' '.join(parts)}: no list of {kind} in its JSON")
         return rows
+
+
+def _until(enough: str, parts: Sequence[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """The tool, to its end or that complaint; after our own death, too, it lasts no longer than it may."""
+    limited = ("timeout", "--signal=KILL", f"{ONCE_WITHIN_S:g}", *parts)
+    with subprocess.Popen(
+        limited, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8",
+        errors="replace", env=environment, umask=UMASK, start_new_session=True,
+    ) as tool:  # fmt: skip
+        line = ""
+        for line in tool.stderr or ():
+            if enough in line:
+                os.killpg(tool.pid, signal.SIGKILL)
+                return subprocess.CompletedProcess(parts, 0, "", "")
+        code = tool.wait()
+    if code in (-signal.SIGKILL, KILLED):
+        raise subprocess.TimeoutExpired(parts, ONCE_WITHIN_S)
+    return subprocess.CompletedProcess(parts, code, "", line)
