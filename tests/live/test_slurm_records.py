@@ -291,14 +291,15 @@ def test_what_a_user_writes_stays_text() -> None:
 
 def test_the_note_survives_beside_an_operators_comment() -> None:
     (record,) = records_of([row(admin_comment="see ticket 5", node_count=2, tasks=16, cpus=64)])
-    note = note_of(record, 16)
+    placement = {"a": 8, "b": 8}
+    note = note_of(record, 16, placement)
     assert note == (
         "see ticket 5 dally:submit=999000;gpus=16;needs=0;nodes=2;tasks=16;cpus=64;mincpus=1;taskspernode=0;"
-        "memory=0;pernode=gres:gpu:8;maxnodes=0;kept=1"
+        "memory=0;pernode=gres:gpu:8;maxnodes=0;kept=1;on=2cd913df.00000000"
     )
     (again,) = records_of([row(admin_comment=note, submit_time=999_999, node_count=4, tasks=4)])
     assert shape_of(again, 16) == shape_of(record, 16)
-    assert note_of(again, 16) == note
+    assert note_of(again, 16, placement) == note
     assert JobReader(frozenset(), 8).job(again, NOTHING_STATED, NOW_S).submit_s == 999_000.0
     assert read_mark("nothing of ours: dallying") is None
     assert with_mark("dally:submit=1", {"submit": "2"}) == "dally:submit=2"

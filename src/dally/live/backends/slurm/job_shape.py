@@ -13,7 +13,14 @@ from dally.live.backends.base import Placement
 from dally.live.backends.slurm.job_mark import number_in, with_mark
 from dally.live.backends.slurm.job_record import JobRecord, number, text_of
 from dally.live.backends.slurm.job_request import NEEDED_MEMORY, gpu_kind, gpus_in, needed_memory_mb
-from dally.live.backends.slurm.original import COMPLETE, MOST_NODES, original_of, shows_as_it_came
+from dally.live.backends.slurm.original import (
+    COMPLETE,
+    MOST_NODES,
+    NODES_SET,
+    nodes_set,
+    original_of,
+    shows_as_it_came,
+)
 
 
 class Shape(NamedTuple):
@@ -42,16 +49,17 @@ def shape_of(record: JobRecord, gpus: int) -> Shape:
     return Shape(number_in(record.mark, "gpus") or gpus, nodes, tasks, cpus, number_in(original, "memory") or 0)
 
 
-def note_of(record: JobRecord, gpus: int) -> str:
-    """The AdminComment that remembers when the job came and what it asked for."""
-    mark = dict(record.mark or {})
+def note_of(record: JobRecord, gpus: int, placement: Placement) -> str:
+    """The AdminComment that remembers when the job came and what it asked for, beside where it is to start."""
+    mark = {name: value for name, value in (record.mark or {}).items() if name != "nodelist"}
     mark.setdefault("submit", str(number(record.row.get("submit_time"))))
     mark.setdefault("gpus", str(gpus))
     mark.setdefault(NEEDED_MEMORY, str(needed_memory_mb(record)))
     original = original_of(record)
     if "," not in original["partition"]:  # it stays as it is, or as somebody changes it
         del original["partition"]
-    mark |= {name: value for name, value in original.items() if value} | {COMPLETE: "1"}
+    mark |= {name: value for name, value in original.items() if value}
+    mark |= {COMPLETE: "1", NODES_SET: nodes_set(record, placement)}
     return with_mark(text_of(record.row, "admin_comment"), mark)
 
 

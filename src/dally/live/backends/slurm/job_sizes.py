@@ -78,7 +78,7 @@ def _unmodelled(record: JobRecord, original: Mapping[str, str], request: GpuRequ
 
 def start_arguments(record: JobRecord, job: ObservedJob, placement: Placement) -> list[str]:
     """The settings for `scontrol update` of any job that is to start there, with the note of what it was before."""
-    shape, note = shape_of(record, job.spec.gpus), note_of(record, job.spec.gpus)
+    shape, note = shape_of(record, job.spec.gpus), note_of(record, job.spec.gpus, placement)
     if not job.resizable:
         parts = update_arguments(record, shape, placement, job.spec.any_shape)
         return [*parts, f"AdminComment={note}"]

@@ -38,6 +38,7 @@ BLOCKING = (
 )  # fmt: skip
 ARRAY_LIMIT = "JobArrayTaskLimit"
 NOT_AVAILABLE = "ReqNodeNotAvail"
+TOO_LATE = "DeadLine"
 FAILED_DEPENDENCY = "(failed)"
 RESERVED = "reserved"  # as Slurm describes it where a reservation keeps the nodes
 # For how long Slurm keeps a requeued job from starting: its credentials' life, 2 minutes unless set otherwise.
@@ -196,7 +197,7 @@ def _state(record: JobRecord, managed: bool, now_s: float) -> tuple[str, str]:
         return base.HELD, "Slurm's own scheduler looks after it" if record.released else reason
     if record.mark is None:
         return _as_if_held(record, reason, now_s)
-    if record.released:
+    if record.released and not _is_too_late(row, now_s):
         return (base.BLOCKED if reason.startswith(BLOCKING) else base.STARTING), reason
     return _waits_for(row, reason, now_s)
 
@@ -222,4 +223,13 @@ def _waits_for(row: dict[str, Any], reason: str, now_s: float) -> tuple[str, str
     requeued = number(row.get("restart_cnt")) and begin_s - submit_s <= REQUEUE_DELAY_S
     if begin_s > now_s + 1.0 and begin_s > submit_s and not requeued:
         return base.HELD, "BeginTime"
-    return base.QUEUED, ""
+    return (base.BLOCKED, TOO_LATE) if _is_too_late(row, now_s) else (base.QUEUED, "")
+
+
+def _is_too_late(row: dict[str, Any], now_s: float) -> bool:
+    """Whether it can no longer end before its deadline, for a second: Slurm ends such a job when it looks at it."""
+    deadline_s, minutes = (
+        number(row.get("deadline")),
+        number(row.get("time_minimum")) or number(row.get("time_limit")),
+    )
+    return 0 < deadline_s < now_s - 1.0 + 60.0 * minutes

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from dally.cluster.formats.hostlist import expand_list
 from dally.live.backends import base
 from dally.live.backends.base import BackendError, Observed, ObservedJob, Placement
 from dally.live.backends.slurm.job_record import JobRecord, text_of
+from dally.live.backends.slurm.jobs_json import TOO_LATE
 from dally.sizes import read_sizes
 
 RAN_NOWHERE = "BadConstraints"  # Slurm's word, which it shows for a moment
@@ -21,6 +22,12 @@ def held_again(record: JobRecord | None) -> bool:
     """Whether Slurm itself holds the job, which was released a moment ago: it found that no node could run it."""
     shown = text_of(record.row, "state_reason") if record is not None else ""
     return record is not None and record.pending and not record.released and shown in ("None", RAN_NOWHERE)
+
+
+def too_late(jobs: Iterable[ObservedJob], records: Mapping[str, JobRecord]) -> list[str]:
+    """Jobs of ours that are to be released for Slurm to end them: as long as one is held, Slurm does not."""
+    blocked = (job.job_id for job in jobs if job.managed and job.state == base.BLOCKED and job.reason == TOO_LATE)
+    return [job_id for job_id in blocked if not records[job_id].released]
 
 
 def with_orders(

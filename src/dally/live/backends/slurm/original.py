@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
+from dally.cluster.formats.hostlist import expand_list
 from dally.live.backends.slurm.job_mark import number_in
 from dally.live.backends.slurm.job_record import JobRecord, number, text_of
 from dally.live.backends.slurm.left_alone import gres_items
@@ -37,6 +39,7 @@ _NODES: Final = re.compile(r"(?:^|,)node=([0-9]+)")
 MOST_NODES: Final = "maxnodes"  # 0: none was stated
 ANY_NUMBER: Final = 65533  # of nodes: a maximum cannot be taken back, and Slurm cuts this to what the job can use
 COMPLETE: Final = "kept"  # in a mark that has all of these
+NODES_SET: Final = "on"  # in a mark: prints of the node list of the latest start, and of the one shown before it
 
 
 def original_of(record: JobRecord) -> dict[str, str]:
@@ -44,9 +47,31 @@ def original_of(record: JobRecord) -> dict[str, str]:
     if record.mark is not None and COMPLETE in record.mark:
         names = [setting.name for setting in SETTINGS] + [MOST_NODES]
         noted = {name: record.mark.get(name, "") for name in names}
+        if _is_nodelist_changed(record):
+            noted["nodelist"] = text_of(record.row, "required_nodes")
         return noted | {"partition": noted["partition"] or text_of(record.row, "partition")}
     shown = {setting.name: _shown(record.row, setting) for setting in SETTINGS}
     return shown | {MOST_NODES: str(number(record.row.get("max_nodes")))}
+
+
+def nodes_set(record: JobRecord, placement: Iterable[str]) -> str:
+    """For the mark: the nodes that a job is to start on, and those that it shows until Slurm has taken that."""
+    return f"{_print_of(placement)}.{_print_of(_shown_nodes(record))}"
+
+
+def _is_nodelist_changed(record: JobRecord) -> bool:
+    """Whether a user or an operator has changed the node list of a waiting job since we set it."""
+    ours = (record.mark or {}).get(NODES_SET, "")
+    return bool(ours) and record.pending and _print_of(_shown_nodes(record)) not in ours.split(".")
+
+
+def _shown_nodes(record: JobRecord) -> list[str]:
+    text = text_of(record.row, "required_nodes")
+    return expand_list(text) if text else []
+
+
+def _print_of(nodes: Iterable[str]) -> str:
+    return f"{zlib.crc32(','.join(sorted(nodes)).encode()):08x}"
 
 
 def shows_as_it_came(record: JobRecord) -> bool:

@@ -30,7 +30,8 @@ REFUSED_S: Final = 15.0  # so long a failure answers for the next order, and the
 ATTEMPTS: Final = 5  # answered by Slurm, before such a job goes on
 CLOSED_WITHIN_S: Final = 30.0
 ID_WIDTH: Final = 30  # of squeue's column
-FAILED, ALL_FAILED = "preempt of job ", "preempt of jobs "  # how lines about failures begin
+PREEMPT: Final = "preempt"
+FAILED, ALL_FAILED = f"{PREEMPT} of job ", f"{PREEMPT} of jobs "  # how lines about failures begin
 REQUEUE: Final = ("scontrol", "requeuehold", "Incomplete")  # not what completes in this very moment
 ENDED_REQUEUE: Final = ("scontrol", "requeuehold")
 SIGNALS_AT_A_TIME: Final = 4  # calls of scancel
@@ -221,7 +222,7 @@ def states_of(tools: Tools, jobs: Sequence[str]) -> dict[str, str]:
     return {job_id: state for job_id, state in rows if state not in STOPPING}
 
 
-def all_or_each(tools: Tools, command: Sequence[str], jobs: Sequence[str]) -> list[str]:
+def all_or_each(tools: Tools, command: Sequence[str], jobs: Sequence[str], what: str = PREEMPT) -> list[str]:
     """In one call; one by one if that fails, as one of them may have ended. What failed, a line each."""
     if not jobs:
         return []
@@ -229,6 +230,6 @@ def all_or_each(tools: Tools, command: Sequence[str], jobs: Sequence[str]) -> li
         tools.run(*command, ",".join(jobs))
     except BackendError as error:
         if len(jobs) == 1:
-            return [f"{FAILED}{jobs[0]}: {error}"]
-        return [why for job_id in jobs for why in all_or_each(tools, command, [job_id])]
+            return [f"{what} of job {jobs[0]}: {error}"]
+        return [why for job_id in jobs for why in all_or_each(tools, command, [job_id], what)]
     return []

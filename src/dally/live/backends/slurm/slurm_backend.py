@@ -47,10 +47,11 @@ from dally.live.backends.slurm.order_checks import (
     check_permitted,
     free_gpus,
     held_again,
+    too_late,
     with_orders,
 )
 from dally.live.backends.slurm.partition_choice import job_defaults
-from dally.live.backends.slurm.preempter import Preempter, finish_paused
+from dally.live.backends.slurm.preempter import Preempter, all_or_each, finish_paused
 from dally.live.backends.slurm.rollback import Rollback
 from dally.live.backends.slurm.shown_limits import SHOW, ShownLimits
 from dally.live.backends.slurm.shown_topology import NO_GPUS, ShownSwitches, topology_of
@@ -346,8 +347,12 @@ class SlurmBackend(JobByJob):
         return leases(self._tools)
 
     def complete(self) -> list[str]:
-        """Give jobs back to Slurm that came held and that Dally does not model; requeue those left paused."""
+        """Give jobs back to Slurm that Dally does not model or that are too late; requeue those left paused."""
         left = self._take_up()
+        late = too_late(self._latest.jobs, self._records)
+        if late:
+            self._check_lease()
+            left += all_or_each(self._tools, ("scontrol", "release"), late, "release")
         if self._marks.has_lost:
             self._check_lease()
             left += self._marks.write(self._tools)
