@@ -9,11 +9,12 @@ import pytest
 from dally.live.backends import base
 from dally.live.backends.slurm import SlurmBackend
 from dally.live.backends.slurm.job_mark import read_mark
-from dally.live.backends.slurm.job_record import records_of
+from dally.live.backends.slurm.job_record import JobRecord, records_of
 from dally.live.backends.slurm.job_shape import note_of
 from dally.live.backends.slurm.jobs_json import JobReader
 from dally.live.backends.slurm.order_checks import too_late
 from dally.live.backends.slurm.original import original_of
+from dally.live.backends.slurm.requeue_holds import REQUEUED_HELD, RequeueHolds
 from dally.live.backends.stated_facts import NOTHING_STATED
 from tests.live.slurm_site import SlurmSite
 from tests.live.test_slurm_records import NOW_S, OURS, row
@@ -110,3 +111,61 @@ def test_slurm_ends_a_job_that_misses_its_deadline(dally_site: SlurmSite) -> Non
     until(lambda: state()[0] == base.FAILED)
     assert state() == (base.FAILED, "DEADLINE, DeadLine")
     backend.close()
+
+
+def requeue_held(restarts: int = 1, **changes: Any) -> JobRecord:
+    shown = {"state_description": REQUEUED_HELD, "restart_cnt": restarts}
+    return next(records_of([row(**(OURS | shown | changes))]))
+
+
+RUNS = next(records_of([row(**(OURS | {"job_state": "RUNNING", "nodes": "a"}))]))
+LEAVES = next(records_of([row(**(OURS | {"job_state": "COMPLETING", "nodes": "a"}))]))
+
+
+@pytest.mark.parametrize(
+    ("seen", "ordered", "is_held"),
+    [
+        ((RUNS, requeue_held()), False, True),
+        ((RUNS, LEAVES, requeue_held()), False, True),
+        ((RUNS, LEAVES, requeue_held(), requeue_held()), False, True),  # the hold is not written yet
+        ((RUNS, requeue_held()), True, False),
+        ((RUNS, LEAVES, requeue_held(), requeue_held()), True, False),
+        ((RUNS, RUNS, requeue_held(2)), True, True),  # Dally's order came to nothing, or was of the run before
+        ((requeue_held(),), False, False),  # an earlier daemon may have stopped it
+        ((RUNS, requeue_held(priority=1)), False, False),  # released meanwhile
+        ((RUNS, requeue_held(state_description="")), False, False),  # held otherwise
+    ],
+)
+def test_a_job_that_others_requeue_and_hold_is_on_hold(
+    seen: tuple[JobRecord, ...], ordered: bool, is_held: bool
+) -> None:
+    holds = RequeueHolds()
+    if ordered:
+        holds.ordered(["7"])
+    before: dict[str, JobRecord] = {}
+    for number, record in enumerate(seen):
+        holds.look({"7": record}, before, frozenset(["7"]) if ordered and not number else frozenset())
+        before = {"7": record}
+    job = JobReader(frozenset(), 8).job(seen[-1], NOTHING_STATED, NOW_S)
+    assert (holds.apply_to(job).state == base.HELD) == is_held
+
+
+def test_an_operator_requeues_and_holds_a_job(dally_site: SlurmSite) -> None:
+    job_id = User(dally_site).submit("--gres=gpu:1", "--mem=100")
+    backend = SlurmBackend(conf=str(dally_site.conf))
+    backend.snapshot()
+    backend.start_job(job_id, {"n01": 1})
+    until(lambda: shown(dally_site, job_id, "job_state") == "RUNNING")
+    backend.snapshot()
+    dally_site.run("scontrol", "requeuehold", job_id)
+
+    def state() -> tuple[str, str]:
+        states = {job.job_id: (job.state, job.reason) for job in backend.snapshot().jobs}
+        assert backend.complete() == []
+        return states[job_id]
+
+    until(lambda: state() == (base.HELD, "JobHeldAdmin"))
+    other = SlurmBackend(conf=str(dally_site.conf))  # the next daemon
+    assert {job.job_id: job.state for job in other.snapshot().jobs}[job_id] == base.HELD
+    for one in (backend, other):
+        one.close()

@@ -219,7 +219,7 @@ class JobByJob(Backend):
 Order = TypeVar("Order")
 
 
-def answers(carry_out: Callable[[Order], None], orders: Sequence[Order]) -> list[str]:
+def answers(carry_out: Callable[[Order], object], orders: Sequence[Order]) -> list[str]:
     """Why not, by place, and nothing where the order was taken."""
     result = []
     for order in orders:

@@ -35,12 +35,7 @@ from dally.live.backends.slurm.job_sizes import start_arguments
 from dally.live.backends.slurm.jobs_json import JobReader, slurm_now_s, throttled
 from dally.live.backends.slurm.lease import HeldLease, Lease, leases
 from dally.live.backends.slurm.mark_memory import MarkMemory
-from dally.live.backends.slurm.nodes_json import (
-    cluster_shape,
-    less_ours,
-    machines_of,
-    threads_of,
-)
+from dally.live.backends.slurm.nodes_json import cluster_shape, less_ours, machines_of, threads_of
 from dally.live.backends.slurm.order_checks import (
     RAN_NOWHERE,
     check_free,
@@ -52,6 +47,7 @@ from dally.live.backends.slurm.order_checks import (
 )
 from dally.live.backends.slurm.partition_choice import job_defaults
 from dally.live.backends.slurm.preempter import Preempter, all_or_each, finish_paused
+from dally.live.backends.slurm.requeue_holds import RequeueHolds
 from dally.live.backends.slurm.rollback import Rollback
 from dally.live.backends.slurm.shown_limits import SHOW, ShownLimits
 from dally.live.backends.slurm.shown_topology import NO_GPUS, ShownSwitches, topology_of
@@ -117,6 +113,7 @@ class SlurmBackend(JobByJob):
         self._snapshot_lock = threading.Lock()
         self._comments = WaitingComments()
         self._marks = MarkMemory()
+        self._requeue_holds = RequeueHolds()
 
     @property
     def generation(self) -> int:
@@ -161,14 +158,15 @@ class SlurmBackend(JobByJob):
         records = self._marks.restored(records)
         self._read_facts(records)
         now_s = slurm_now_s(rows, time.time())
-        self._records = {record.job_id: record for record in records}
+        before, self._records = self._records, {record.job_id: record for record in records}
+        self._requeue_holds.look(self._records, before, stopping)
         refused |= {job_id: RAN_NOWHERE for job_id in released if held_again(self._records.get(job_id))}
         jobs: list[ObservedJob] = []
         self._reader.unused_sizes.clear()
         for record in records:
             with unusual(record.row, problems):
                 job = self._reader.job(record, self._facts[_facts_key(record)][0], now_s)
-                jobs.append(with_orders(job, starting.keys(), refused, stopping))
+                jobs.append(self._requeue_holds.apply_to(with_orders(job, starting.keys(), refused, stopping)))
         jobs = throttled(jobs, self._records)
         self._marks.remember(self._records, (job.job_id for job in jobs if job.managed))
         self._facts = {key: self._facts[key] for key in map(_facts_key, records)}
@@ -228,14 +226,17 @@ class SlurmBackend(JobByJob):
     def preempt(self, jobs: Sequence[str], term: int) -> list[str]:
         """SIGTERM reaches the script, which has KillWait seconds; the job is then pending and held."""
         self.check_term(term)
-        known = zip(jobs, base.answers(self._check_known, jobs), strict=True)
+        known = zip(jobs, base.answers(self._record, jobs), strict=True)
         result = [why or self._preempter.refusal(job_id) for job_id, why in known]
-        self._preempter.add(job_id for job_id, why in zip(jobs, result, strict=True) if not why)
+        ordered = [job_id for job_id, why in zip(jobs, result, strict=True) if not why]
+        self._requeue_holds.ordered(ordered)
+        self._preempter.add(ordered)
         return result
 
     def preempt_job(self, job_id: str) -> None:
         """One, requeued when this returns."""
-        self._check_known(job_id)
+        self._record(job_id)
+        self._requeue_holds.ordered([job_id])
         self._preempter.add([job_id])
         self._preempter.wait_idle(ONE_ORDER_WITHIN_S)
 
@@ -348,7 +349,7 @@ class SlurmBackend(JobByJob):
 
     def complete(self) -> list[str]:
         """Give jobs back to Slurm that Dally does not model or that are too late; requeue those left paused."""
-        left = self._take_up()
+        left = self._take_up() + self._requeue_holds.write(self._tools, self._check_lease)
         late = too_late(self._latest.jobs, self._records)
         if late:
             self._check_lease()
@@ -373,6 +374,7 @@ class SlurmBackend(JobByJob):
         if not due:
             return []
         self._check_lease()
+        self._requeue_holds.ordered(due)
         return finish_paused(self._tools, sorted(due))
 
     # Who leads.
@@ -458,9 +460,6 @@ class SlurmBackend(JobByJob):
         if job_id not in self._records:
             raise BackendError(f"there is no job {job_id}")
         return self._records[job_id]
-
-    def _check_known(self, job_id: str) -> None:
-        self._record(job_id)
 
     def _read_facts(self, records: Sequence[JobRecord]) -> None:
         """Facts of jobs that are new: from the comment, our note, or the script, which costs a call."""
