@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from tests.live.slurm_cluster import SlurmCluster, need_slurm, slurm_cluster
 
@@ -26,7 +26,7 @@ from benchmarks.command_line import options
 from benchmarks.faulty_daemon import MOMENTS
 from benchmarks.slurm_faults import FaultyCluster, ended
 from benchmarks.slurm_provocations import MEMBERS, Provocations, provocations_for
-from benchmarks.slurm_short import ShortJobs
+from benchmarks.slurm_requeues import requeued_by_others, run_again
 from dally.live.reconcile.transitions import TABLES
 
 GPUS: Final = 4  # of a node
@@ -43,7 +43,7 @@ JOB: Final = """#!/bin/bash
 mark={folder}/${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID
 write() {{
   echo $1 >> $mark
-  echo $EPOCHREALTIME ${{mark##*/}} run $SLURM_RESTART_COUNT on $SLURM_JOB_NODELIST $1 >> {folder}/all
+  echo $EPOCHREALTIME ${{mark##*/}} run ${{SLURM_RESTART_COUNT:-0}} on $SLURM_JOB_NODELIST $1 >> {folder}/all
 }}
 exec {{lock}}> $mark.lock
 flock -n $lock || write twice
@@ -76,6 +76,15 @@ class Jobs:
         if array:
             self._slurm.run("scontrol", "update", f"JobId={array}", "AdminComment=dally:read=1", ok=False)
             self.ids += [f"{array}_{task}" for task in range(PER_ARRAY)]
+
+
+class Outcome(NamedTuple):
+    """What became of the jobs."""
+
+    lines: dict[str, list[str]]  # what each wrote
+    lost: list[str]  # they have not come to their end
+    again: list[str]  # Dally had them run again after their end,
+    by_others: list[str]  # or an operator's requeue or a node's failure
 
 
 class KeepAlive:
@@ -130,8 +139,8 @@ def provoke(provocations: Provocations, jobs: Jobs, folder: Path, minutes: float
         print(f"{name}: {len(deaths(folder))} deaths, {len(rows)} rows are due", file=sys.stderr, flush=True)
 
 
-def run(slurm: SlurmCluster, folder: Path, minutes: float, seed: int, only: str) -> tuple[ShortJobs, list[str]]:
-    """What the jobs wrote, and which of those that should have ended have not."""
+def run(slurm: SlurmCluster, folder: Path, minutes: float, seed: int, only: str) -> Outcome:
+    """Provoke, and wait for the jobs to end."""
     for name in ("marks", "acts"):
         (folder / name).mkdir()
     (folder / "impatient").touch()
@@ -152,8 +161,9 @@ def run(slurm: SlurmCluster, folder: Path, minutes: float, seed: int, only: str)
             time.sleep(3.0)
     cluster.stop()
     lines = {job: mark.read_text().split() if (mark := folder / "marks" / job).exists() else [] for job in jobs.ids}
-    result = ShortJobs(lines, forgotten=cluster.forgotten.runs)
-    return result, [job for job in wanted if "end" not in lines[job]]
+    log = (slurm.folder / "log" / "slurmctld").read_text(errors="replace")
+    again, by_others = run_again((folder / "marks" / "all").read_text().splitlines(), requeued_by_others(log))
+    return Outcome(lines, [job for job in wanted if "end" not in lines[job]], again, by_others)
 
 
 def main() -> None:
@@ -167,17 +177,17 @@ def main() -> None:
         if given.after:
             shutil.copy(given.after, folder / "killed")
         try:
-            result, lost = run(slurm, folder, given.minutes, given.seed, given.only)
+            outcome = run(slurm, folder, given.minutes, given.seed, given.only)
         finally:
             if given.keep:
                 shutil.copy(folder / "killed", given.keep)
                 for path in (folder / "alpha.log", folder / "marks" / "all", slurm.folder / "log" / "slurmctld"):
                     shutil.copy(path, f"{given.keep}.{path.stem}")
-        fine = report(folder, given.only, result, lost)
+        fine = report(folder, given.only, outcome)
     sys.exit(not fine)
 
 
-def report(folder: Path, only: str, result: ShortJobs, lost: list[str]) -> bool:
+def report(folder: Path, only: str, outcome: Outcome) -> bool:
     """Print what came of it; whether all of it is as it should be."""
     rows, killed = due(folder, only), deaths(folder)
     every = sum(map(len, TABLES.values()))
@@ -185,11 +195,13 @@ def report(folder: Path, only: str, result: ShortJobs, lost: list[str]) -> bool:
     print(f"killed {len(killed)} times, at both moments in {both} of {every} transitions")
     print("\n".join(f"no state of Slurm's leads to {row}: {why}" for row, why in UNREACHABLE.items()))
     print(f"not at both moments: {' '.join(sorted(rows)) or 'none'}")
-    twice = [job for job, words in result.lines.items() if "twice" in words]
-    runs = sum(words.count("begin") for words in result.lines.values())
-    print(f"{len(result.lines)} jobs, {runs} runs; {len(lost)} lost {lost[:5]}")
-    print(f"{len(twice)} twice at once {twice[:5]}, {len(result.again)} again after their end {result.again[:5]}")
-    return not (lost or twice or result.again or rows)
+    lines, lost, again, by_others = outcome
+    twice = [job for job, words in lines.items() if "twice" in words]
+    runs = sum(words.count("begin") for words in lines.values())
+    print(f"{len(lines)} jobs, {runs} runs; {len(lost)} lost {lost[:5]}")
+    print(f"{len(twice)} twice at once {twice[:5]}, {len(again)} again after their end {again[:5]}")
+    print(f"{len(by_others)} again that an operator or a failed node requeued as they ended {by_others[:5]}")
+    return not (lost or twice or again or rows)
 
 
 class SpareNode(SlurmCluster):
