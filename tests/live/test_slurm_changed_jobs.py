@@ -120,6 +120,7 @@ def requeue_held(restarts: int = 1, **changes: Any) -> JobRecord:
 
 
 RUNS = next(records_of([row(**(OURS | {"job_state": "RUNNING", "nodes": "a"}))]))
+FAILED = next(records_of([row(**(OURS | {"job_state": "FAILED", "nodes": "a"}))]))
 LEAVES = next(records_of([row(**(OURS | {"job_state": "COMPLETING", "nodes": "a"}))]))
 
 
@@ -131,6 +132,8 @@ LEAVES = next(records_of([row(**(OURS | {"job_state": "COMPLETING", "nodes": "a"
         ((RUNS, LEAVES, requeue_held(), requeue_held()), False, True),  # the hold is not written yet
         ((RUNS, requeue_held()), True, False),
         ((RUNS, LEAVES, requeue_held(), requeue_held()), True, False),
+        ((FAILED, requeue_held()), True, False),  # tried again
+        ((FAILED, requeue_held()), False, True),
         ((RUNS, RUNS, requeue_held(2)), True, True),  # Dally's order came to nothing, or was of the run before
         ((requeue_held(),), False, False),  # an earlier daemon may have stopped it
         ((RUNS, requeue_held(priority=1)), False, False),  # released meanwhile

@@ -26,9 +26,11 @@ class RequeueHolds:
         self._ours: set[str] = set()  # jobs that Dally stops or has stopped
         self._due: set[str] = set()  # jobs that others have stopped, and that have no operator's hold yet
 
-    def ordered(self, jobs: Iterable[str]) -> None:
-        """Dally itself is about to requeue them."""
-        self._ours.update(jobs)
+    def ordered(self, jobs: Iterable[str]) -> list[str]:
+        """Dally itself is about to requeue these."""
+        result = list(jobs)
+        self._ours.update(result)
+        return result
 
     def look(
         self, records: Mapping[str, JobRecord], before: Mapping[str, JobRecord], stopping: frozenset[str]

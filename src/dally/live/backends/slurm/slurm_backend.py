@@ -228,16 +228,14 @@ class SlurmBackend(JobByJob):
         self.check_term(term)
         known = zip(jobs, base.answers(self._record, jobs), strict=True)
         result = [why or self._preempter.refusal(job_id) for job_id, why in known]
-        ordered = [job_id for job_id, why in zip(jobs, result, strict=True) if not why]
-        self._requeue_holds.ordered(ordered)
-        self._preempter.add(ordered)
+        due = (job_id for job_id, why in zip(jobs, result, strict=True) if not why)
+        self._preempter.add(self._requeue_holds.ordered(due))
         return result
 
     def preempt_job(self, job_id: str) -> None:
         """One, requeued when this returns."""
         self._record(job_id)
-        self._requeue_holds.ordered([job_id])
-        self._preempter.add([job_id])
+        self._preempter.add(self._requeue_holds.ordered([job_id]))
         self._preempter.wait_idle(ONE_ORDER_WITHIN_S)
 
     def cancel_job(self, job_id: str) -> None:
@@ -254,7 +252,7 @@ class SlurmBackend(JobByJob):
         if FINAL.get(state) != base.FAILED:
             raise BackendError(f"job {job_id} has not failed: it is {state}")
         self._check_lease()
-        self._tools.run("scontrol", "requeuehold", job_id)
+        self._tools.run("scontrol", "requeuehold", *self._requeue_holds.ordered([job_id]))
 
     def drain(self, machine: str, why: str) -> None:
         """By scontrol; `sinfo -R` tells why."""
@@ -374,8 +372,7 @@ class SlurmBackend(JobByJob):
         if not due:
             return []
         self._check_lease()
-        self._requeue_holds.ordered(due)
-        return finish_paused(self._tools, sorted(due))
+        return finish_paused(self._tools, sorted(self._requeue_holds.ordered(due)))
 
     # Who leads.
 
