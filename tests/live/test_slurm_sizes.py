@@ -13,7 +13,7 @@ from dally.live.backends import base
 from dally.live.backends.slurm.job_facts import facts_of_mark
 from dally.live.backends.slurm.job_record import placement_in, records_of
 from dally.live.backends.slurm.jobs_json import JobReader
-from dally.live.backends.stated_facts import read_facts
+from dally.live.backends.stated_facts import NOTHING_STATED, read_facts
 from dally.live.config import Setup
 from tests.live.slurm_bench import SlurmBench
 from tests.live.slurm_cluster import SlurmCluster
@@ -115,6 +115,21 @@ def test_sizes_of_a_script_come_by_the_note_and_a_smaller_run_is_no_loss() -> No
     facts = read_facts(facts_of_mark(record.mark), [])
     job = JobReader(frozenset(), 8).job(record, facts, NOW_S)
     assert (job.spec.gpus, job.spec.sizes, job.resizable, job.placement) == (8, "4,8,12,16", True, {"n01": 4})
+
+
+@pytest.mark.parametrize(
+    ("asks", "sizes"),
+    [
+        ({"node_count": 2, "max_nodes": 8, "tasks": 2}, "16,24,32,40,48,56,64"),
+        ({"node_count": 2, "max_nodes": 3, "tasks": 8, "tasks_per_node": 4}, "16,24"),
+        ({"node_count": 2, "max_nodes": 8, "tasks": 16}, ""),
+        ({"node_count": 1, "max_nodes": 4, "tasks": 1, "tres_per_job": "gres:gpu:16"}, ""),
+    ],
+)
+def test_a_range_of_nodes_is_one_of_sizes_where_nothing_is_stated_in_all(asks: dict[str, Any], sizes: str) -> None:
+    """Of `-N2-8 --gpus-per-node=8`, the same with --ntasks-per-node=4, with -n16, and with --gpus=16."""
+    (record,) = records_of([row(admin_comment="dally:submit=1", **asks)])
+    assert JobReader(frozenset(), 8).job(record, NOTHING_STATED, NOW_S).spec.sizes == sizes
 
 
 def test_sizes_that_do_not_go_with_a_job_are_said_and_it_runs_as_it_asks(

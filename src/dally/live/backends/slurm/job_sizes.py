@@ -37,8 +37,7 @@ def sizes_of(record: JobRecord, spec: JobSpec, machine_gpus: int) -> StatedSizes
     stated, original = spec.sizes, original_of(record)
     request = gpu_request(record, machine_gpus, original)
     least, most = max(1, number_in(original, "nodes") or 0), number_in(original, MOST_NODES) or 0
-    in_range = bool(gpus_in(original["pernode"])) and least < most
-    if not (stated or in_range):
+    if not (stated or _any_in_range(original, least, most)):
         return StatedSizes()
     reason = "it permits any shape" if spec.any_shape else _unmodelled(record, original, request)
     if reason:
@@ -60,6 +59,13 @@ def sizes_of(record: JobRecord, spec: JobSpec, machine_gpus: int) -> StatedSizes
     if not sizes or not each:
         return StatedSizes(text, request.nodes_min, request.nodes_max)
     return StatedSizes(text, sizes[0] // each, sizes[-1] // each)
+
+
+def _any_in_range(original: Mapping[str, str], least: int, most: int) -> bool:
+    """Whether Slurm itself would start the job on any number of its nodes, with as many GPUs and tasks on each."""
+    by_node = bool(gpus_in(original["pernode"])) and not gpus_in(original["perjob"])
+    tasks = max(1, number_in(original, "tasks") or 0)
+    return by_node and least < most and (tasks == least or bool(number_in(original, "taskspernode")))
 
 
 def _unmodelled(record: JobRecord, original: Mapping[str, str], request: GpuRequest) -> str:
