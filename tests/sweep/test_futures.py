@@ -16,7 +16,7 @@ from dally.sweep.run import Run, make_row, make_run
 from dally.sweep.whatif import futures
 from dally.sweep.whatif.change import today
 from dally.sweep.whatif.from_history import work_traces
-from dally.sweep.whatif.futures import MOST_JOBS, Futures, drawn_after, latest, still_running, with_drawn_lengths
+from dally.sweep.whatif.futures import MOST_JOBS, Futures, drawn_after, latest, still_running
 from dally.traces.rows import TraceRow
 
 
@@ -46,16 +46,6 @@ def test_a_short_future_is_drawn_from_all_of_the_record() -> None:
     assert 690 <= len(drawn) <= 707
     assert len({int(row.job_id.rpartition("-j")[2]) // 1000 for row in drawn}) > 3, "not the latest alone"
     assert drawn[-1].submit_s <= 699_900.0 + 70_000.0
-
-
-def test_jobs_whose_length_is_a_guess_have_another_in_each_future() -> None:
-    record = rows(700)
-    drawn = drawn_after(record, record[-1].submit_s, Random(1))
-    twice = with_drawn_lengths([*record, *drawn], {"j5": [0.5, 2.0], "j6": []}, Random("1"))
-    changed = {row.job_id.rpartition("-")[2] for row in twice if row.stated != 60.0}
-    assert changed == {"j5"}, "the job itself, and what is drawn from it"
-    lengths = {with_drawn_lengths(record[5:6], {"j5": [0.5, 2.0]}, Random(n))[0].stated for n in range(9)}
-    assert lengths == {30.0, 120.0}
 
 
 def test_of_many_jobs_the_latest() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dally.cluster.spec import read_topology
 from dally.sweep.whatif.record_notes import NEVER_STARTED, RAN_ON, STILL_RUN, STILL_WAITED, record_notes
-from dally.sweep.whatif.unended_jobs import other_lengths, with_running, with_waiting
+from dally.sweep.whatif.unended_jobs import with_running, with_waiting
 from dally.traces import History, read_history
 from dally.traces.rows import NOT_KNOWN
 
@@ -86,10 +86,3 @@ def test_what_is_said_of_them(tmp_path: Path) -> None:
     history = with_running(history)
     assert record_notes(history, topology) == {RAN_ON: 1, NEVER_STARTED: 2}
     assert record_notes(with_waiting(history), topology) == {STILL_WAITED: 1, RAN_ON: 1, NEVER_STARTED: 1}
-
-
-def test_other_lengths_are_those_of_jobs_that_lasted_longer(tmp_path: Path) -> None:
-    history = read(tmp_path, ended(1, 8, 2), ended(2, 8, 6), ended(3, 8, 10), running(4, 8, 5), running(5, 8, 12))
-    assert other_lengths(history) == {}, "neither is replayed"
-    shares = other_lengths(with_running(history))
-    assert shares == {"4": [6 / 8, 10 / 8], "5": []}

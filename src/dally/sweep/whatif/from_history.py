@@ -63,7 +63,7 @@ from dally.sweep.whatif.change import (
 from dally.sweep.whatif.record_notes import record_notes, unended
 from dally.sweep.whatif.recorded_limits import RecordedLimits, queues_text, recorded_limits
 from dally.sweep.whatif.recorded_partitions import recorded_partitions
-from dally.sweep.whatif.unended_jobs import other_lengths, still_running, with_running, with_waiting
+from dally.sweep.whatif.unended_jobs import still_running, with_running, with_waiting
 from dally.sweep.whatif.verdict import Misplaced, judge
 from dally.traces import History
 from dally.traces.reading import start_s
@@ -142,10 +142,6 @@ class HistoryWhatIf:
     def today(self) -> WhatIfSide[Scenario]:
         """How the jobs run today; the policy and the network are found once there is an answer."""
         return self._before
-
-    def other_lengths(self) -> dict[str, list[float]]:
-        """Of jobs whose length is a guess, once there is an answer: the shares of it that may be true instead."""
-        return other_lengths(self._history)
 
     def _today(self, policy: Chosen, network: str) -> WhatIfSide[Scenario]:
         base = replace(self._question.base, policy=policy.name, settings=policy.settings, network=network)

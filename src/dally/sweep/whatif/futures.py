@@ -7,7 +7,7 @@ meet those that are there at the end of the record, under both policies.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -37,18 +37,13 @@ MARK = "next-"  # ids of drawn jobs begin with it
 class Futures:
     """The same futures for each policy that is asked about.
 
-    `replay` is of the record, under today's policy; `work` is the work of its jobs. `lengths`: of jobs that had not
-    ended, the shares of that work that they may take instead, of which each future draws one for each of them.
+    `replay` is of the record, under today's policy; `work` is the work of its jobs.
     """
 
-    def __init__(
-        self, before: WhatIfSide[Scenario], replay: Run, work: Path, folder: Path, carry: Carry,
-        lengths: Mapping[str, Sequence[float]] | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, before: WhatIfSide[Scenario], replay: Run, work: Path, folder: Path, carry: Carry) -> None:
         self._base = before.config
         self._folder = folder
         self._carry = carry
-        self._lengths = lengths or {}
         self._ran_s = times_of(replay)
         history = read_history(work)
         self._loads = {"future": {number: self._write(history, number) for number in range(1, FUTURES + 1)}}
@@ -81,7 +76,6 @@ class Futures:
         there = still_running(history.rows, self._ran_s, rows[0].submit_s)
         length_s = max(rows[-1].submit_s - rows[0].submit_s, 1.0)
         rows = [*there, *rows, *drawn_after(history.rows, length_s, Random(number))]
-        rows = with_drawn_lengths(rows, self._lengths, Random(f"lengths {number}"))
         write_whole(path, "".join(text_of(history._replace(rows=rows), "csv")).encode())
         return Prepared(path, self._base.cluster)
 
@@ -129,18 +123,6 @@ def drawn_after(rows: Sequence[TraceRow], length_s: float, draw: Random) -> list
                 submit_s = last_s + span * span_s + after_s
                 result.append(row._replace(job_id=f"{MARK}{span}-{row.job_id}", submit_s=submit_s))
     return sorted(result, key=lambda row: row.submit_s)
-
-
-def with_drawn_lengths(
-    rows: Sequence[TraceRow], lengths: Mapping[str, Sequence[float]], draw: Random
-) -> list[TraceRow]:
-    """Jobs whose length is a guess, and those drawn from them, each with a length of its own."""
-    result = []
-    for row in rows:
-        job_id = row.job_id.removeprefix(MARK).partition("-")[2] if row.job_id.startswith(MARK) else row.job_id
-        shares = lengths.get(job_id)
-        result.append(row._replace(stated=row.stated * draw.choice(shares)) if shares else row)
-    return result
 
 
 def waits_of_drawn(run: Run) -> dict[str, float]:

@@ -37,8 +37,7 @@ def three_questions(
     policies = better_policy(request, rows, seeds, folder / "policies", carry)
     best = min(policies, key=lambda one: float(one["jct_mean_s"]))["policy"]
     traces = work_traces(request.today().config, seeds, folder)
-    folder_of = folder / "futures"
-    futures = Futures(request.today(), request.runs[0], traces[seeds[0]], folder_of, carry, request.other_lengths())
+    futures = Futures(request.today(), request.runs[0], traces[seeds[0]], folder / "futures", carry)
     for one in policies[1:]:
         if one["policy"] in (best, CANDIDATES[0]):
             one["wait_change"] = futures.change(Chosen(one["policy"], {}))

@@ -40,18 +40,6 @@ def _with(history: History, jobs: Sequence[TraceRow]) -> History:
     return history._replace(rows=sorted([*history.rows, *added], key=lambda row: row.submit_s))
 
 
-def other_lengths(history: History) -> dict[str, list[float]]:
-    """Of replayed jobs that had not ended: how long each may be instead, as shares of what it is replayed with."""
-    so_far = {row.job_id: row for row in history.unended}
-    replayed = [row for row in history.rows if row.status in (RUNNING, PENDING) and row.job_id in so_far]
-    lengths = _Lengths([row for row in history.rows if row.status not in (RUNNING, PENDING)])
-    return {
-        row.job_id: [length_s / row.stated for length_s in lengths.likely(so_far[row.job_id])]
-        for row in replayed
-        if row.stated > 0.0
-    }
-
-
 def still_waiting(history: History) -> int:
     """Replayed jobs that waited at the end of the record."""
     return sum(row.status == PENDING for row in history.rows)
@@ -84,17 +72,13 @@ class _Lengths:
 
     def of(self, row: TraceRow) -> float:
         """Seconds: by its user and size, else its size, else all; no longer than its time limit."""
-        return fmean(self.likely(row) or [2.0 * max(row.stated, 1.0)])
-
-    def likely(self, row: TraceRow) -> list[float]:
-        """Seconds that it may take, one as likely as the other; empty: it has run longer than all others."""
         so_far_s = max(row.stated, 1.0)
         most_s = row.spec.limit_s or math.inf
         for lengths in self._lengths_alike(row):
             longer = [max(so_far_s, min(length_s, most_s)) for length_s in lengths if length_s > so_far_s]
             if longer:
-                return longer
-        return []
+                return fmean(longer)
+        return 2.0 * so_far_s
 
     def _lengths_alike(self, row: TraceRow) -> Iterator[list[float]]:
         """Of jobs like it, the likeliest to be of its length first."""
