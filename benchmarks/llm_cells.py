@@ -2,7 +2,8 @@
 
 `python -m benchmarks.llm_cells` runs the cells `llm-pod` and `nvl72` under each policy and seed: mean and p99 JCT
 as means over seeds, exposed communication, and each against the best. Then policies once more with ranks along
-machines in their order, and in an order that knows nothing of the fabric.
+machines in their order, and in an order that knows nothing of the fabric. Held out are `--seeds 11 12 13` and other
+loads: `--load 0.7` and `--load 1.2` move the same jobs' arrivals apart and together.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.held_out_loads import Source, loaded
 from dally.benchmark.cells import FABRIC_WORKLOADS, cells, prepare
 from dally.benchmark.tables_page import shared_folder
 from dally.cluster.links import ALIGNED, BY_MACHINE, SHUFFLED
@@ -37,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cells", nargs="+", default=list(FABRIC_WORKLOADS))
     parser.add_argument("--policies", nargs="+", default=list(POLICIES), metavar="NAME[:KEY=VALUE]")
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument(
+        "--load", type=float, default=0.0, help="share of the GPUs that jobs ask for; 0: as in the cell"
+    )
     parser.add_argument("--unaligned", nargs="*", default=list(UNALIGNED), metavar="NAME")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
@@ -46,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             aligned = [(policy, ALIGNED) for policy in options.policies]
             others = [(policy, ranks) for policy in options.unaligned for ranks in (BY_MACHINE, SHUFFLED)]
             for policy, ranks in aligned + others:
-                here = [run(name, policy, seed, ranks, Path(folder)) for seed in options.seeds]
+                setting = (name, policy, ranks, Path(folder), options.load)
+                here = [run(seed, *setting) for seed in options.seeds]
                 rows.append(mean_row(here))
                 print(shown(rows[-1]), file=sys.stderr, flush=True)
     if options.json:
@@ -56,12 +62,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print_cell(name, [row for row in rows if row["cell"] == name])
 
 
-def run(cell_name: str, policy: str, seed: int, ranks: str, folder: Path) -> dict[str, Any]:
-    """The figures of one run."""
+def run(seed: int, cell_name: str, policy: str, ranks: str, folder: Path, load: float) -> dict[str, Any]:
+    """The figures of one run; `load`: share of the GPUs that its jobs ask for, 0 as in the cell."""
     name, _, setting = policy.partition(":")
     key, _, value = setting.partition("=")
     [cell] = cells([cell_name], [], [seed])
     ready = prepare(cell_name, seed, shared_folder(), folder)
+    if load:
+        changed = loaded(load)(Source(shared_folder(), folder), cell_name, seed)
+        assert changed is not None
+        ready = changed
     scenario = cell.scenario(ready, name, {key: value} if key else {})
     if ranks != ALIGNED:
         scenario = replace(scenario, network_settings={"ranks": ranks})

@@ -99,6 +99,9 @@ def check_astra(checks: Checks) -> None:
         whole = [error for run, error in runs if run.chunks == chunks]
         table.append(spread(f"{chunks} chunks, all", whole))
         checks.at_most(f"ASTRA, {chunks} chunks, mean", mean(whole), 0.01 if chunks == 1 else 0.05)
+    over_tiers = [e for r, e in runs if r.chunks == 16 and r.tiers > 1]
+    table.append(spread("16 chunks, over two and three tiers", over_tiers))
+    checks.at_most("ASTRA, hierarchical in 16 chunks, mean", mean(over_tiers), 0.03)
     print_table(SPREAD, table, 1)
 
 
