@@ -12,7 +12,7 @@ from dally.errors import InputError
 from dally.gym import DECISIONS, make
 from dally.gym.spaces import HAS_GYMNASIUM
 from dally.gym.windows import TraceWindows, mean_jct_s
-from dally.policies.choices.model_file import first_that_fits, make_choices
+from dally.policies.choices.model_file import make_choices, untrained
 from dally.runs.scenario import Scenario
 
 CASES = [
@@ -78,14 +78,14 @@ def test_decisions_made_from_outside_are_the_run_that_the_policy_makes(
     """The environment steered by the policy's own scores ends as the simulator does under that policy."""
     env = env_of(name, trace, options, network)
     _, info = env.reset(options={"window": 1})
-    policy = first_that_fits(make_choices(DECISIONS[name], options))
+    policy = untrained(make_choices(DECISIONS[name], options), options)
     over = False
     while not over:
         choices = env._run.choices
         action = policy._scorer.best(choices.rows, choices.width, choices.mask)
         _, _, over, _, info = env.step(action)
     windows = TraceWindows(Scenario(trace, "2x2x4", "fifo", network=network), 30)
-    simulation = windows.simulation(1, first_that_fits(make_choices(DECISIONS[name], options)))
+    simulation = windows.simulation(1, untrained(make_choices(DECISIONS[name], options), options))
     simulation.run()
     assert info["jct_mean_s"] == mean_jct_s(simulation.jobs)
 

@@ -10,7 +10,7 @@ import pytest
 
 from dally.errors import InputError
 from dally.policies.choices.choosing_policy import ChoosingPolicy
-from dally.policies.choices.model_file import first_that_fits, make_choices, model_text, read_model
+from dally.policies.choices.model_file import make_choices, model_text, read_model, untrained
 from dally.policies.choices.order_choices import COLUMNS
 from dally.policies.choices.place_choices import PLACE_COLUMNS
 from dally.policies.registry import build
@@ -37,7 +37,7 @@ def test_a_learned_policy_keeps_the_rules_of_all_policies(
     path = tmp_path / "policy.json"
     path.write_text(drawn(kind, options))
     check_policy(lambda: read_model(path), 15)
-    check_policy(lambda: first_that_fits(make_choices(kind, options)), 10)
+    check_policy(lambda: untrained(make_choices(kind, options), options), 10)
 
 
 def test_it_is_an_ordinary_policy(tmp_path: Path) -> None:

@@ -99,6 +99,9 @@ class Simulation:
         self._advance(now)
         self.next_s = cycle(self.state, events, now, self._executor)
         self._note_finishes()
+        successor = self.state.policy.successor
+        if successor is not None:
+            self.change_policy(successor)
 
     def _advance(self, now: float) -> None:
         """The clock moves on to the next cycle; the watch looks first, if it is time."""

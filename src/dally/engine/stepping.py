@@ -29,7 +29,10 @@ class DecisionRun:
         while True:
             if self._open:
                 if choices.next():
-                    return True
+                    if not choices.forced:
+                        return True
+                    self._take(0)
+                    continue
                 self._close()
             before_s = simulation.now
             jobs = float(simulation.in_system())
@@ -43,6 +46,9 @@ class DecisionRun:
     def choose(self, choice: i64) -> None:
         """Take that row of the decision at hand."""
         self.decisions += 1
+        self._take(choice)
+
+    def _take(self, choice: i64) -> None:
         for action in self.choices.take(choice):
             self.simulation.act(action)
 

@@ -12,18 +12,31 @@ from dally.extras import need
 
 need("numpy", "dally.gym")
 
-from dally.gym.decisions import DecisionEnv  # noqa: E402
+from dally.gym.decisions import DecisionEnv, InspectEnv  # noqa: E402
 from dally.gym.spaces import HAS_GYMNASIUM  # noqa: E402
+from dally.gym.tuning import TuneEnv  # noqa: E402
+from dally.gym.window_env import WindowEnv  # noqa: E402
 
-DECISIONS = {"OrderJobs-v0": "order", "PlaceJobs-v0": "place"}
+DECISIONS = {
+    "OrderJobs-v0": "order",
+    "PlaceJobs-v0": "place",
+    "TunePolicy-v0": "tune",
+    "InspectDecision-v0": "inspect",
+}
+_CLASSES: dict[str, type[WindowEnv]] = {
+    "order": DecisionEnv,
+    "place": DecisionEnv,
+    "tune": TuneEnv,
+    "inspect": InspectEnv,
+}
 
 
-def make(name: str, **fields: Any) -> DecisionEnv:
+def make(name: str, **fields: Any) -> WindowEnv:
     """The environment of that name, with or without `dally/` before it."""
     short = name.removeprefix("dally/")
     if short not in DECISIONS:
         raise unknown("environment", short, DECISIONS)
-    return DecisionEnv(DECISIONS[short], **fields)
+    return _CLASSES[DECISIONS[short]](DECISIONS[short], **fields)
 
 
 def _register() -> None:
@@ -31,7 +44,7 @@ def _register() -> None:
 
     for name, decisions in DECISIONS.items():
         if f"dally/{name}" not in registry:
-            register(f"dally/{name}", "dally.gym:DecisionEnv", kwargs={"decisions": decisions})
+            register(f"dally/{name}", _CLASSES[decisions], kwargs={"decisions": decisions})
 
 
 if HAS_GYMNASIUM:

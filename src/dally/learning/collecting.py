@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 from dally.errors import InputError
 from dally.extras import need
-from dally.gym.decisions import DecisionEnv
+from dally.gym.window_env import WindowEnv
 from dally.learning.actor_critic import Array, Scale
 from dally.learning.ppo import Rollout, play
 from dally.learning.training_plan import TrainingPlan
 
 Seed = tuple[int, ...]
-_ENVS: dict[str, DecisionEnv] = {}  # of this process, by plan: traces are read once
+_ENVS: dict[str, WindowEnv] = {}  # of this process, by plan: traces are read once
 
 
 def play_one(plan: TrainingPlan, parameters: dict[str, Array], scale: Scale, seed: Seed) -> Rollout:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from dally.errors import InputError
-from dally.gym.decisions import DecisionEnv
+from dally.gym.window_env import WindowEnv
 from dally.gym.windows import mean_jct_s
 from dally.input_file import read_text
 from dally.learning.actor_critic import Adam, Array, Scale, actor_layers, fresh_parameters, scale_of
@@ -19,8 +19,7 @@ from dally.learning.collecting import Collector
 from dally.learning.ppo import StepSizes, play, update
 from dally.learning.training_plan import TrainingPlan, check_same
 from dally.parsed_text import parse_json
-from dally.policies.choices.choosing_policy import ChoosingPolicy
-from dally.policies.choices.model_file import make_choices, model_text
+from dally.policies.choices.model_file import model_text
 from dally.policies.choices.scorer import Layer, Scorer
 from dally.whole_file import write_whole
 
@@ -121,7 +120,7 @@ class Trainer:
             "iterations": self.iteration,
             "validation_gain": self.best_gain,
         }
-        return model_text(plan.decisions, plan.options, actor_layers(self.best, self.scale), about)
+        return model_text(plan.decisions, self._validation.options, actor_layers(self.best, self.scale), about)
 
     def _restore(self, path: Path) -> None:
         stated = self.out / "training.json"
@@ -147,13 +146,13 @@ class Trainer:
             )
 
 
-def judged(env: DecisionEnv, parameters: dict[str, Array], scale: Scale, most: int = 1_000_000) -> HeldOut:
+def judged(env: WindowEnv, parameters: dict[str, Array], scale: Scale, most: int = 1_000_000) -> HeldOut:
     """What the best choices reach on the first windows of the environment's split, in the simulator itself."""
     windows = env.windows
     count = min(most, windows.count)
     gain = over = 0.0
     for number in range(count):
-        policy = policy_of_parameters(env, parameters, scale)
+        policy = env.policy(scorer_of(parameters, scale))
         simulation = windows.simulation(number, policy)
         simulation.run()
         reference = env.reference_of(number)
@@ -163,7 +162,6 @@ def judged(env: DecisionEnv, parameters: dict[str, Array], scale: Scale, most: i
     return HeldOut(gain / count, over / count, count)
 
 
-def policy_of_parameters(env: DecisionEnv, parameters: dict[str, Array], scale: Scale) -> ChoosingPolicy:
-    """The policy that these weights are."""
-    layers = [Layer(weights, biases) for weights, biases in actor_layers(parameters, scale)]
-    return ChoosingPolicy(make_choices(env.decisions, env.options), Scorer(layers))
+def scorer_of(parameters: dict[str, Array], scale: Scale) -> Scorer:
+    """The scores of these weights, for rows as they are."""
+    return Scorer([Layer(weights, biases) for weights, biases in actor_layers(parameters, scale)])

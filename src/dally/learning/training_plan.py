@@ -9,7 +9,7 @@ from typing import Any
 
 from dally.errors import InputError, unknown
 from dally.gym import DECISIONS, make
-from dally.gym.decisions import USUAL_BASELINE, DecisionEnv
+from dally.gym.window_env import USUAL_BASELINE, WindowEnv
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class TrainingPlan:
         if self.seed < 0:
             raise InputError(f"--seed {self.seed}: must not be negative")
 
-    def make(self, split: str) -> DecisionEnv:
+    def make(self, split: str) -> WindowEnv:
         """Its environment on the jobs of that split."""
         return make(
             self.env, trace=self.trace, cluster=self.cluster, options=self.options, baseline=self.baseline,

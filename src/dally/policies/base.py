@@ -53,12 +53,25 @@ class Policy(Part):
     migrates: bool = False  # whether its running gangs may move to faster GPUs
     delay_overrides: DelayOverrides | None = None  # what operators say of delays; None: its jobs have none
     wakeup_s: float = INFINITY  # when to be asked again even if nothing happens until then
+    successor: Policy | None = None  # decides from the end of this cycle on; a simulation hands the cluster over
     reasons: Reasons  # where it records why, from `begin` on
 
     def begin(self, view: View) -> None:
         """A run begins. Called once, before anything else."""
         super().begin(view)
         self.reasons = Reasons()
+
+    def answer_for(self, other: Policy) -> None:
+        """What the engine reads of this policy is what it would read of the other, where jobs wait apart."""
+        own: Any = other  # a class in plain Python may state these in its body, which only plain Python sees
+        self.order = own.order
+        self.placement = own.placement
+        self.predictor = own.predictor
+        self.lease_s = own.lease_s
+        self.suspend_s = own.suspend_s
+        self.link_sharing = own.link_sharing
+        self.migrates = own.migrates
+        self.delay_overrides = own.delay_overrides
 
     def constrain(self, signatures: Signatures) -> None:
         """Jobs of this run have constraints: a policy with clusters of its own has them know."""

@@ -9,12 +9,13 @@ from librt.vecs import vec
 from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
-from dally.model import RUNNING, Action, Job
+from dally.model import NEVER, RUNNING, Action, Job
 from dally.pickles import picklable
 from dally.policies.queue import Queue
 from dally.policies.view import View
 
 LOG_WEEK: Final = log1p(604800.0)
+KNOWS: Final = ("nothing", "limits", "durations")
 LINK_BYTES_PER_S: Final = 12.5e9  # of 100 Gb/s: what a gradient exchange is measured by
 
 
@@ -33,6 +34,7 @@ class Choices:
         self.width: i64 = width
         self.rows: vec[float] = vec[float]([0.0] * int((visible + 1) * width))
         self.mask: vec[i64] = vec[i64]([0] * int(visible + 1))
+        self.forced: bool = False  # whether the decision at hand is none: its first row is taken
         self.view: View | None = None
         self.queue: Queue | None = None
         self.cluster: Cluster | None = None
@@ -98,6 +100,23 @@ def bounded(value: float) -> float:
 def log_time(seconds: float) -> float:
     """Seconds on a scale where a week is 1."""
     return log1p(seconds) / LOG_WEEK if seconds > 0.0 else 0.0
+
+
+def time_left(job: Job, knows: str, now: float) -> float:
+    """What is known of the time that the job still needs, as `log_time`; 0: nothing."""
+    if knows == "durations":
+        return log_time(job.remaining_s(now))
+    if knows == "limits" and job.limit_s != NEVER:
+        return log_time(job.limit_s - job.run_s(now))
+    return 0.0
+
+
+def largest_domain(cluster: Cluster) -> float:
+    """Free GPUs of the emptiest domain below the root ÷ GPUs, whatever jobs may use."""
+    if cluster.root == 0:
+        return 1.0
+    top = cluster.children[cluster.root][0]
+    return float(top.free[top.emptiest()]) / float(cluster.topology.total_gpus())
 
 
 def lost_speed(cluster: Cluster) -> float:

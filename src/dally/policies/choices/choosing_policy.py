@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.model import WAITING, Action, Job
@@ -58,7 +58,9 @@ class ChoosingPolicy(Policy):
         choices = self.choices
         choices.open(now, queue, cluster)
         while choices.next():
-            best = self._scorer.best(choices.rows, choices.width, choices.mask)
+            best: i64 = 0
+            if not choices.forced:
+                best = self._scorer.best(choices.rows, choices.width, choices.mask)
             if best < 0:
                 break
             yield from choices.take(best)

@@ -9,13 +9,21 @@ from mypy_extensions import i64, mypyc_attr
 
 from dally.cluster.capacity import Cluster
 from dally.errors import InputError
-from dally.model import NEVER, RUNNING, Action, Allocation, Job, Preempt, Start
+from dally.model import RUNNING, Action, Allocation, Job, Preempt, Start
 from dally.pickles import picklable
-from dally.policies.choices.base import Choices, bounded, is_settled, log_time, lost_speed
+from dally.policies.choices.base import (
+    KNOWS,
+    Choices,
+    bounded,
+    is_settled,
+    largest_domain,
+    log_time,
+    lost_speed,
+    time_left,
+)
 from dally.policies.placement.best_fit import BestFit
 from dally.policies.queue import Queue
 
-KNOWS: Final = ("nothing", "limits", "durations")
 COLUMNS: Final = (
     "waited", "size", "share", "attained", "left", "runs", "farther", "exchange", "place", "decline",
     "free", "running", "demand", "largest_domain", "unfitting", "lost_speed",
@@ -31,7 +39,7 @@ class OrderChoices(Choices):
     Shown are jobs that fit: the first and the last of the queue, half each, so that it does not go stale. With
     `preempt` running jobs are shown too, those that have computed longest: choosing one lets it go on, and what is
     not chosen may be preempted for what is. Declining ends the pass; it needs a job that runs, whose end leads
-    to the next.
+    to the next, and no running job among the rows: to keep these, one chooses them.
     """
 
     columns: tuple[str, ...] = COLUMNS
@@ -182,7 +190,8 @@ class OrderChoices(Choices):
                     common[column] if place < count or place == self.visible else 0.0
                 )
         rows[self.visible * WIDTH + 9] = 1.0
-        mask[self.visible] = 1 if len(cluster.running) > 0 else 0
+        # A row is scored by itself, so declining cannot be weighed against the running jobs that it would keep.
+        mask[self.visible] = 1 if len(cluster.running) > 0 and len(self._settled) == 0 else 0
 
     def _write_job(self, job: Job, at: i64, total: float, cluster: Cluster) -> None:
         rows = self.rows
@@ -193,7 +202,7 @@ class OrderChoices(Choices):
         rows[at + 1] = log2(size) / log2(total) if total > 1.0 else 0.0
         rows[at + 2] = size / total
         rows[at + 3] = log_time(job.done_s(now))
-        rows[at + 4] = self._left(job)
+        rows[at + 4] = time_left(job, self.knows, now)
         rows[at + 5] = 1.0 if runs else 0.0
         rows[at + 6] = 0.0
         if not runs and cluster.root > 0:
@@ -205,23 +214,13 @@ class OrderChoices(Choices):
         rows[at + 7] = self.intensity(job)
         rows[at + 9] = 0.0
 
-    def _left(self, job: Job) -> float:
-        if self.knows == "durations":
-            return log_time(job.remaining_s(self.now))
-        if self.knows == "limits" and job.limit_s != NEVER:
-            return log_time(job.limit_s - job.run_s(self.now))
-        return 0.0
-
     def _common(self, cluster: Cluster) -> list[float]:
         """What is the same for all candidates: the state of cluster, queue and network."""
         total = float(cluster.topology.total_gpus())
         running = float(len(cluster.running))
         waiting = float(len(self.waiting))
         cluster.focus(None)
-        largest = 1.0
-        if cluster.root > 0:
-            top = cluster.children[cluster.root][0]
-            largest = float(top.free[top.emptiest()]) / total
+        largest = largest_domain(cluster)
         shown: i64 = 0
         for job in self._shown:
             if job.status != RUNNING:

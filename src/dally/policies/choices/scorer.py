@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import exp
+
 from librt.vecs import vec
 from mypy_extensions import i64
 
@@ -64,6 +66,24 @@ class Scorer:
             if best < 0 or score > highest:
                 best = place
                 highest = score
+        return best
+
+    def drawn(self, rows: vec[float], width: i64, mask: vec[i64], share: float) -> i64:
+        """The row that a number from 0 to 1 picks by the softmax of the scores; -1: none may be chosen."""
+        best = self.best(rows, width, mask)
+        if best < 0:
+            return best
+        highest = self.score(rows, best * width)
+        odds: list[float] = []
+        total = 0.0
+        for place in range(len(mask)):
+            odds.append(exp(self.score(rows, place * width) - highest) if mask[place] != 0 else 0.0)
+            total += odds[len(odds) - 1]
+        left = share * total
+        for place in range(len(mask)):
+            left -= odds[place]
+            if mask[place] != 0 and left < 0.0:
+                return place
         return best
 
 

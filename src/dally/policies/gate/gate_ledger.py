@@ -114,14 +114,7 @@ class GateLedger(Policy):
         self._queue: GateQueue = waits
         self._own: PolicyEvent = PolicyEvent()  # what the gate tells policies by itself
         first = self.policies[0]
-        self.order = first.order
-        self.placement = first.placement
-        self.predictor = first.predictor
-        self.lease_s = first.lease_s
-        self.suspend_s = first.suspend_s
-        self.link_sharing = first.link_sharing
-        self.migrates = first.migrates
-        self.delay_overrides = first.delay_overrides
+        self.answer_for(first)
         own = isinstance(first, ComposedPolicy) and isinstance(first.preemption, NoPreemption)
         self._replaces: bool = not own  # whether a job may take the place of another of its tenant
 
