@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dally.errors import InputError
-from dally.gym import DECISIONS, make
+from dally.gym import make
 from dally.gym.spaces import HAS_GYMNASIUM
 from dally.gym.windows import TraceWindows, mean_jct_s
-from dally.policies.choices.model_file import make_choices, untrained
 from dally.runs.scenario import Scenario
 
 CASES = [
     ("OrderJobs-v0", {}, ""),
     ("OrderJobs-v0", {"preempt": True, "knows": "durations"}, "congested"),
     ("PlaceJobs-v0", {}, "congested"),
+    ("InspectDecision-v0", {"base": "dally"}, "congested"),
+    ("TunePolicy-v0", {"candidates": "fifo,las:lease_s=600,dally", "hours": 0.2}, "congested"),
 ]
-
-
-@pytest.fixture(scope="module")
-def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
-    drawn = random.Random(5)
-    now = 0.0
-    lines = ["job_id,submit_s,gpus,duration_s,model"]
-    for place in range(150):
-        now += drawn.expovariate(1 / 40)
-        gpus = drawn.choice((1, 1, 2, 4, 8, 12))
-        lines.append(
-            f"j{place},{now:.3f},{gpus},{drawn.lognormvariate(6.0, 1.2):.3f},{drawn.choice(('vgg16', 'resnet50'))}"
-        )
-    path = tmp_path_factory.mktemp("gym") / "jobs.csv"
-    path.write_text("\n".join(lines) + "\n")
-    return str(path)
+SINGLE = CASES[:4]  # those whose steps are single decisions
 
 
 def env_of(name: str, trace: str, options: dict[str, Any], network: str, **more: Any) -> Any:
@@ -71,21 +56,21 @@ def test_a_random_agent_meets_the_rules_and_the_same_seed_gives_the_same_bytes(
     assert episode(env, 0)[0] != episode(env, 1)[0]
 
 
-@pytest.mark.parametrize(("name", "options", "network"), CASES)
+@pytest.mark.parametrize(("name", "options", "network"), SINGLE)
 def test_decisions_made_from_outside_are_the_run_that_the_policy_makes(
     name: str, options: dict[str, Any], network: str, trace: str
 ) -> None:
     """The environment steered by the policy's own scores ends as the simulator does under that policy."""
     env = env_of(name, trace, options, network)
     _, info = env.reset(options={"window": 1})
-    policy = untrained(make_choices(DECISIONS[name], options), options)
+    policy = env.untrained()
     over = False
     while not over:
         choices = env._run.choices
         action = policy._scorer.best(choices.rows, choices.width, choices.mask)
         _, _, over, _, info = env.step(action)
     windows = TraceWindows(Scenario(trace, "2x2x4", "fifo", network=network), 30)
-    simulation = windows.simulation(1, untrained(make_choices(DECISIONS[name], options), options))
+    simulation = windows.simulation(1, env.untrained())
     simulation.run()
     assert info["jct_mean_s"] == mean_jct_s(simulation.jobs)
 
@@ -128,10 +113,13 @@ def test_what_cannot_be_is_refused(fields: dict[str, Any], reason: str, trace: s
 
 
 @pytest.mark.skipif(not HAS_GYMNASIUM, reason="gymnasium is not installed")
-def test_gymnasium_finds_nothing_wrong(trace: str) -> None:
+@pytest.mark.parametrize(("name", "options", "network"), CASES)
+def test_gymnasium_finds_nothing_wrong(name: str, options: dict[str, Any], network: str, trace: str) -> None:
     import gymnasium
     from gymnasium.utils.env_checker import check_env
 
-    env = gymnasium.make("dally/OrderJobs-v0", trace=trace, cluster="2x2x4", window_jobs=30)
-    assert env.unwrapped.columns[0] == "waited"
+    env = gymnasium.make(
+        f"dally/{name}", trace=trace, cluster="2x2x4", options=options, network=network, window_jobs=30,
+        on_masked="first",
+    )  # fmt: skip
     check_env(env.unwrapped, skip_render_check=True)

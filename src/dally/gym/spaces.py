@@ -51,6 +51,11 @@ class PlainEnv:
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as gymnasium has it
     render_mode: str | None = None
 
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Begin the sequence of draws again, if a seed is given."""
+        if seed is not None:
+            self.np_random = np.random.default_rng(seed)
+
     @property
     def unwrapped(self) -> Any:
         """Itself."""

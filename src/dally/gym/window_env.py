@@ -41,13 +41,20 @@ class WindowEnv(Base):  # type: ignore[misc]
         split: str = "train",
         window_jobs: int = 256,
         masked_observation: bool = False,
+        on_masked: str = "refuse",
         seed: int = 0,
         render_mode: str | None = None,
         **fields: Any,
     ) -> None:
-        """`fields` are a scenario's (network, mix, restart_s …); `options` are those of the decisions."""
+        """`fields` are a scenario's (network, mix, restart_s …); `options` are those of the decisions.
+
+        `on_masked="first"` takes an action that the mask forbids for the first that it allows.
+        """
         if render_mode is not None:
             raise InputError(f"render_mode {render_mode!r}: there is none")
+        if on_masked not in ("refuse", "first"):
+            raise InputError(f"on_masked {on_masked!r}: must be refuse or first")
+        self._on_masked = on_masked
         self.render_mode = None
         self.decisions, self.options = decisions, with_policies(dict(options or {}))
         self._baseline = read_policies([baseline])[0]
@@ -63,7 +70,7 @@ class WindowEnv(Base):  # type: ignore[misc]
             else rows
         )
         self.action_space = discrete(self.rows)
-        self._random = np.random.default_rng(seed)
+        self.np_random = np.random.default_rng(seed)
         self._choices: Choices | None = None  # of the episode under way
         self.window = 0
 
@@ -71,10 +78,9 @@ class WindowEnv(Base):  # type: ignore[misc]
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """The first decision of a window: one drawn by the seed, or `options={"window": number}`."""
-        if seed is not None:
-            self._random = np.random.default_rng(seed)
+        super().reset(seed=seed)
         stated = (options or {}).get("window")
-        self.window = int(self._random.integers(self.windows.count)) if stated is None else int(stated)
+        self.window = int(self.np_random.integers(self.windows.count)) if stated is None else int(stated)
         if not 0 <= self.window < self.windows.count:
             raise InputError(f"window {self.window}: must be from 0 to {self.windows.count - 1}")
         self.reference = self.reference_of(self.window)
@@ -93,9 +99,12 @@ class WindowEnv(Base):  # type: ignore[misc]
         choices = self._choices
         if choices is None:
             raise InputError("step: the episode is over: call reset first")
-        if not choices.mask[int(action)]:
-            raise InputError(f"action {int(action)}: is masked in this step")
-        goes_on, job_s = self._go_on(int(action))
+        chosen = int(action)
+        if not self._mask[chosen]:
+            if self._on_masked == "refuse":
+                raise InputError(f"action {chosen}: is masked in this step")
+            chosen = int(self._mask.argmax())
+        goes_on, job_s = self._go_on(chosen)
         reward = (self._paid_s - job_s) / self._cost_unit
         self._paid_s = job_s
         if goes_on:
