@@ -11,13 +11,13 @@ from benchmarks.nights import BAD, FIRST, month, problems
 
 from dally.cli.main import app_of
 from dally.errors import InputError
-from dally.learning.nightly import DAY_S, ReplayedJob, TrialRules, judge_night, recorded
+from dally.learning.nightly import DAY_S, ReplayedJob, TrialRules, evidence_of, judge_night, recorded
 from dally.learning.trial_record import TrialRecord, read_trials
 from dally.model import FINISHED, Job
 from dally.sweep.policy_list import Chosen
 
 CHAMPION, OTHER = Chosen("champion", {}), Chosen("other", {})
-RULES = TrialRules(days=4, held_out=2)
+RULES = TrialRules(days=4, held_out=2, nights=1)
 
 
 def jobs(a_day: int = 50, days: int = 4) -> list[Job]:
@@ -60,6 +60,46 @@ def test_a_candidate_must_win_on_held_out_days_by_more_than_chance(
     assert not judge_night(jobs(), 4 * DAY_S, CHAMPION, [OTHER], replay(ratio), RULES, ["other"]).promoted
 
 
+def test_a_candidate_must_win_several_nights_in_a_row() -> None:
+    ratio = replay(lambda place, day: 0.9)
+    rules = TrialRules(days=4, held_out=2, nights=2)
+    record = TrialRecord("champion")
+    for night in range(2):
+        verdict = judge_night(jobs(), 4 * DAY_S, CHAMPION, [OTHER], ratio, rules, before=record.streak())
+        record.add((4 + night) * DAY_S, verdict, True, [])
+        assert verdict.promoted == (night == 1)
+    assert "has won 1 of the 2 nights" in record.nights[0]["why"]
+    assert record.champion == "other"
+
+
+def test_earlier_days_of_other_jobs_are_no_evidence() -> None:
+    come = jobs()
+    for job in come[100:]:
+        job.duration_s *= 10.0
+        job.finish_s = job.submit_s + job.duration_s
+    verdict = judge_night(come, 4 * DAY_S, CHAMPION, [OTHER], replay(lambda place, day: 0.9), RULES)
+    assert not verdict.promoted
+    assert "last otherwise" in verdict.why
+
+
+def test_the_first_policy_is_in_use_again_once_the_work_has_changed() -> None:
+    come = jobs(days=6)
+    record = TrialRecord("champion")
+    verdict = judge_night(
+        come[:200], 4 * DAY_S, CHAMPION, [OTHER], replay(lambda place, day: 0.9), RULES, home="champion"
+    )
+    record.add(4 * DAY_S, verdict, True, evidence_of(come, 4 * DAY_S, RULES))
+    assert not record.has_drifted(come, 6 * DAY_S), "the same work"
+    for job in come[200:]:
+        job.duration_s *= 2.0
+    assert not record.has_drifted(come, 4.2 * DAY_S), "ten jobs are too few to tell"
+    assert record.has_drifted(come, 6 * DAY_S)
+    record.go_home(6 * DAY_S, True)
+    assert (record.champion, record.nights[-1]["challenger"]) == ("champion", "champion")
+    assert not record.has_drifted(come, 6 * DAY_S)
+    assert not record.vetoed
+
+
 def test_to_go_back_to_the_first_policy_takes_less() -> None:
     ratio = replay(lambda place, day: 1.0 if day < 2 else 0.98)
     assert not judge_night(jobs(), 4 * DAY_S, CHAMPION, [OTHER], ratio, RULES).promoted
@@ -73,16 +113,16 @@ def test_jobs_that_have_not_ended_and_those_before_the_days_are_replayed_too() -
     rows = recorded(come, DAY_S, 2 * DAY_S)
     assert [row.job.job_id for row in rows[:2]] == ["j40", "j50"]
     assert not rows[0].judged
-    assert rows[-1].duration_s == pytest.approx(sum(job.duration_s for job in come[:-1]) / 99)
+    assert rows[-1].duration_s in {job.duration_s for job in come[50:-1]}, "as one of those that came in the time"
     assert len(rows) == 51
 
 
 def test_a_change_can_be_taken_back_and_is_then_vetoed(tmp_path: Path) -> None:
     record = TrialRecord("champion")
     verdict = judge_night(jobs(), 4 * DAY_S, CHAMPION, [OTHER], replay(lambda place, day: 0.9), RULES)
-    record.add(4 * DAY_S, verdict, False)
+    record.add(4 * DAY_S, verdict, False, [1.0])
     assert record.champion == "champion"
-    record.add(4 * DAY_S, verdict, True)
+    record.add(4 * DAY_S, verdict, True, [1.0])
     record.write(tmp_path / "trials.json")
     again = read_trials(tmp_path / "trials.json", "")
     assert (again.champion, again.before, len(again.nights)) == ("other", ["champion"], 2)
@@ -118,8 +158,11 @@ def test_the_commands(tmp_path: Path) -> None:
         return done.output
 
     out = ["--out", str(tmp_path / "trials"), "--days", "4"]
-    shown = json.loads(run("trial", "--champion", "fifo", "--policies", "srtf,fifo", "--json", "--apply", *out))
+    shown = json.loads(
+        run("trial", "--champion", "fifo", "--policies", "srtf,fifo", "--nights", "1", "--json", "--apply", *out)
+    )
     assert shown["promoted"]
+    assert "srtf stays: no change of the work is seen" in run("trial", "--check", *out)
     assert "fifo is the champion again; srtf is vetoed" in run("trial", "--back", *out)
     assert "there is no other candidate" in run("trial", "--policies", "srtf", *out)
     scores = json.loads(run("evaluate", "fifo", "srtf", "--window-jobs", "70", "--baseline", "fifo", "--json"))

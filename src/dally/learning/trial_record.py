@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from dally.errors import InputError
 from dally.input_file import read_text
-from dally.learning.nightly import NightVerdict
+from dally.learning.drift import has_drifted
+from dally.learning.nightly import NightVerdict, Streak
+from dally.model import Job
 from dally.parsed_text import parse_json
 from dally.whole_file import write_whole
+
+CHANGED: Final = "jobs last otherwise than those on which the champion was promoted"
 
 
 @dataclass
@@ -22,13 +27,35 @@ class TrialRecord:
     before: list[str] = field(default_factory=list)  # champions that were replaced, the latest last
     vetoed: list[str] = field(default_factory=list)
     nights: list[dict[str, Any]] = field(default_factory=list)
+    evidence: list[float] = field(default_factory=list)  # seconds that jobs lasted when the champion was promoted
+    since_s: float = 0.0  # when that was
 
-    def add(self, now_s: float, verdict: NightVerdict, applied: bool) -> None:
+    @property
+    def first(self) -> str:
+        """The policy in use before any trial."""
+        return (self.before or [self.champion])[0]
+
+    def streak(self) -> Streak:
+        """Who won the latest nights in a row."""
+        latest = self.nights[-1] if self.nights else {}
+        return Streak(latest.get("challenger", ""), latest.get("won", 0))
+
+    def add(self, now_s: float, verdict: NightVerdict, applied: bool, evidence: list[float]) -> None:
         """Note a night; with `applied` a promoted challenger is the champion from now on."""
         self.nights.append({"now_s": now_s, "applied": applied and verdict.promoted, **verdict.values()})
         if applied and verdict.promoted:
             self.before.append(self.champion)
             self.champion = verdict.challenger
+            self.evidence, self.since_s = evidence, now_s
+
+    def has_drifted(self, jobs: Iterable[Job], now_s: float) -> bool:
+        """Whether the work is no longer that on which the champion was promoted."""
+        return self.champion != self.first and has_drifted(jobs, now_s, self.since_s, self.evidence)
+
+    def go_home(self, now_s: float, applied: bool) -> None:
+        """Note that the work has changed; with `applied` the policy before any trial is in use again."""
+        verdict = NightVerdict(self.champion, self.first, True, CHANGED, {})
+        self.add(now_s, verdict, applied, [])
 
     def take_back(self) -> str:
         """The champion before is in use again; the one that was is vetoed until an operator lifts that."""
@@ -56,9 +83,11 @@ def read_trials(path: Path, champion: str) -> TrialRecord:
         return TrialRecord(champion)
     content = parse_json(path, read_text(path))
     known = TrialRecord("").__dict__
+    content = {"evidence": [], "since_s": 0.0, **content}  # which earlier versions did not note
     for name, usual in known.items():
         if type(content.get(name)) is not type(usual):
-            raise InputError(f"{path}: {name}: must be a {'text' if usual == '' else 'list'}")
+            kind = {str: "text", float: "number"}.get(type(usual), "list")
+            raise InputError(f"{path}: {name}: must be a {kind}")
     if champion and champion != content["champion"]:
         raise InputError(f"{path}: champion: is {content['champion']!r}, not the {champion!r} of --policy")
     return TrialRecord(**{name: content[name] for name in known})
