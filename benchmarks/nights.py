@@ -5,8 +5,8 @@ usage: python -m benchmarks.nights [--nights 30] [--seeds 1,2,3]
 Work changes every ten days: jobs of like durations, then a heavy tail, then like durations again. The cluster
 runs the champion; every night the trial judges the candidates on the jobs of the last days, and a promoted one
 takes over the running cluster. Every hour it is seen whether the work has changed since. Exits with 1 if a month is
-more than 1 % worse than under the policy in use at first, not better than what the first night would have chosen for
-good, or if the planted bad candidate was ever the champion.
+more than 1 % worse than under the policy in use at first, not better than what the first night would have chosen
+for good, or if the planted bad candidate was ever the champion.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,13 @@ import pytest
 from dally.errors import InputError
 from dally.gym import make
 from dally.gym.windows import mean_jct_s
+from dally.live.config import Setup
 from dally.model import FINISHED
 from dally.policies.choices.model_file import model_text
 from dally.policies.choices.scorer import Layer, Scorer
 from dally.policies.choices.tuning_policy import TuningPolicy
-from dally.policies.registry import build
+from dally.policies.registry import Built, build
+from dally.runs.team_setup import policy_for
 
 TUNE: dict[str, Any] = {"candidates": "fifo,las:lease_s=600,srtf", "hours": 0.2}
 
@@ -67,7 +70,7 @@ def test_a_policy_that_was_tuned_runs_as_its_environment_says(trace: str) -> Non
     assert simulation.state.policy.base.registered_name == "las"
 
 
-def test_a_mixture_draws_by_its_seed(trace: str, tmp_path: Any) -> None:
+def test_a_mixture_draws_by_its_seed(trace: str, tmp_path: Path) -> None:
     env = tune_env(trace)
     weights = [0.0] * len(env.columns)
     means = set()
@@ -129,3 +132,16 @@ def test_options_that_make_no_sense_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=reason):
         make(name, trace=trace, cluster="2x2x4", options=options, window_jobs=30).reset(seed=1)
+
+
+def test_where_a_policy_cannot_be_changed_on_the_way_it_is_refused(trace: str, tmp_path: Path) -> None:
+    env = tune_env(trace)
+    path = tmp_path / "tuned.json"
+    path.write_text(model_text("tune", env.options, [([[0.0] * env.width], [0.0])], {}))
+    settings = {"model": str(path)}
+    setup = Setup(policy="learned", settings=settings)
+    with pytest.raises(InputError, match="changes the policy in use by itself"):
+        setup.world(env.windows.topology)
+    (tmp_path / "teams.toml").write_text("[queues.a]\nguarantee = 4\n")
+    with pytest.raises(InputError, match="without teams alone"):
+        policy_for(Built("learned", settings), str(tmp_path / "teams.toml"), [], env.windows.topology, None)

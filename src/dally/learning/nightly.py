@@ -97,7 +97,7 @@ def judge_night(
 ) -> NightVerdict:
     """Whether a candidate takes the champion's place. `jobs` are all that have come, as they are at `now_s`.
 
-    `before` is who won the nights before this one. `home` is the policy that was in use before any trial. To go back
+    `before` is who won the nights before this one. `home` is the policy in use before any trial. To go back
     to it takes less than to leave it: that it is better on the held-out days by more than the loss that is allowed,
     by chance or not.
     """

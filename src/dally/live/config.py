@@ -14,6 +14,7 @@ from dally.live.gpu_utilization import read_utilization
 from dally.live.health_settings import read_settings
 from dally.live.private_folder import STORE, own_folder
 from dally.perf.measured_model import learning
+from dally.policies.choices.tuning_policy import NOT_BY_ITSELF, TuningPolicy
 from dally.runs.world import World, WorldConfig
 from dally.toml import TomlFile
 
@@ -36,6 +37,8 @@ class Setup(WorldConfig):
     def world(self, topology: Topology) -> World:
         """What it schedules with; InputError if the model that stands in is none: no job could do without."""
         world = World(self, topology)
+        if isinstance(world.built(), TuningPolicy):
+            raise InputError(f"policy {self.policy}: {NOT_BY_ITSELF}")
         if world.network is not None:
             try:
                 world.profiles(self.usual_model, 1)

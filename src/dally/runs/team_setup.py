@@ -18,6 +18,7 @@ from dally.perf.base import SpeedModel
 from dally.perf.gpu_types import MIX, OR, TypedSpeed, TypeSpeeds, accepted, read_speeds
 from dally.perf.profiles import load_profiles
 from dally.policies.base import Policy
+from dally.policies.choices.tuning_policy import NOT_BY_ITSELF, TuningPolicy
 from dally.policies.gate.pooled import make_gate
 from dally.policies.gate.pools import types_of
 from dally.policies.gate.tenants import HOUR_S
@@ -35,6 +36,8 @@ def policy_for(built: Built, queues: str, jobs: list[Job], topology: Topology, n
     alike = len(types_of(topology)) == 1
     if not queues and alike:
         return built()
+    if isinstance(built(), TuningPolicy):
+        raise InputError(f"policy {built.name}: {NOT_BY_ITSELF}")
     tree = _tree(queues, []) if queues else QueueTree([])
     mixed = set() if alike else {name for job in jobs for name in job.gpu_type.split(OR) if MIX in name}
     if not queues:

@@ -38,6 +38,7 @@ NO_POLICY = "a training learns a policy; --baseline names the one that it is rew
 @examples(
     "dally train --trace jobs.csv --cluster 8x8x8 --out model",
     "dally train --env PlaceJobs-v0 --trace jobs.csv --cluster 8x8x8 --network slow --out model --workers 2",
+    "dally train --env InspectDecision-v0 --option base=dally --trace jobs.csv --cluster 8x8x8 --out model",
     "dally train --trace jobs.csv --cluster 8x8x8 --option preempt=on --option visible=32 --seed 3 --out model",
     "dally simulate --trace jobs.csv --cluster 8x8x8 --policy learned --set model=model/policy.json",
 )
@@ -55,7 +56,8 @@ def train(
         help="For policy.json, curve.csv, and the checkpoint from which the same command goes on.",
     ),
     env: str = typer.Option(
-        "OrderJobs-v0", metavar="NAME", help="OrderJobs-v0 or PlaceJobs-v0 (docs/learning.md)."
+        "OrderJobs-v0", metavar="NAME",
+        help="OrderJobs-v0, PlaceJobs-v0, InspectDecision-v0 or TunePolicy-v0 (docs/learning.md).",
     ),
     decision_options: list[str] = typer.Option(
         [], "--option", metavar="KEY=VALUE", help="An option of the decisions, such as visible, knows or preempt."
@@ -143,13 +145,15 @@ def stated_fields(scenario: Scenario) -> dict[str, Any]:
 
 
 def read_options(texts: list[str]) -> dict[str, Any]:
-    """KEY=VALUE as numbers, switches or text."""
+    """KEY=VALUE as numbers, switches or text, whichever can be read first."""
     result: dict[str, Any] = {}
     for key, text in read_settings("--option", texts).items():
-        try:
-            result[key] = int(text) if text.isdecimal() else is_on(text)
-        except ValueError:
-            result[key] = text
+        for read in (int, float, is_on, str):
+            try:
+                result[key] = read(text)
+                break
+            except ValueError:
+                continue
     return result
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -19,6 +19,11 @@ from dally.policies.events import PolicyEvent
 from dally.policies.queue import Queue
 from dally.policies.reasons import Reason, Reasons
 from dally.policies.view import View
+
+NOT_BY_ITSELF: Final = (
+    "changes the policy in use by itself, which works in simulations of one type of GPU without teams alone; name "
+    "one of its candidates"
+)
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
