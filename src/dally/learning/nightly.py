@@ -202,7 +202,7 @@ def _objection(verdict: NightVerdict, rules: TrialRules) -> str:
 def _drift(early: Sequence[Job], late: Sequence[Job], now_s: float) -> str:
     """Why the earlier days say nothing of the held-out ones; empty: their jobs last about equally long."""
     lengths = [[job.duration_s for job in jobs if ended(job, now_s)] for jobs in (early, late)]
-    return "jobs of the held-out days last otherwise than those before" if differs(*lengths) else ""
+    return "jobs of the held-out days last otherwise than those before" if differs(lengths[0], lengths[1]) else ""
 
 
 def _ratio(times: Sequence[float], usual: Sequence[float], places: Sequence[int]) -> float:
