@@ -139,11 +139,16 @@ def judge_night(
         worst_day=max(_ratio(reached, usual, places) for places in days if places),
         jobs=len(recent), against_first=against_first,
     )  # fmt: skip
-    lengths = [[recent[place].job for place in places] for places in (early, late)]
-    why = _objection(verdict, rules) or _drift(lengths[0], lengths[1], now_s)
-    won = 0 if why else 1 + (before.nights if before.challenger == challenger else 0)
+    early_jobs, late_jobs = ([recent[place].job for place in places] for places in (early, late))
+    why = _objection(verdict, rules) or _drift(early_jobs, late_jobs, now_s)
+    return _counted(verdict, why, before, rules)
+
+
+def _counted(verdict: NightVerdict, why: str, before: Streak, rules: TrialRules) -> NightVerdict:
+    """The verdict, with what speaks against the challenger, or the nights that it has won in a row."""
+    won = 0 if why else 1 + (before.nights if before.challenger == verdict.challenger else 0)
     if not why and won < rules.nights:
-        why = f"{challenger} has won {won} of the {rules.nights} nights in a row that it takes"
+        why = f"{verdict.challenger} has won {won} of the {rules.nights} nights in a row that it takes"
     stated = {**verdict.values(), "won": won, "promoted": not why}
     return NightVerdict(**{**stated, "why": why or "it wins on the held-out days"})
 
