@@ -11,8 +11,6 @@ import pytest
 from dally.errors import InputError
 from dally.policies.choices.choosing_policy import ChoosingPolicy
 from dally.policies.choices.model_file import make_choices, model_text, read_model, untrained
-from dally.policies.choices.order_choices import COLUMNS
-from dally.policies.choices.place_choices import PLACE_COLUMNS
 from dally.policies.registry import build
 from dally.testing.conformance import check_policy
 
@@ -20,12 +18,16 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("order", {"visible": 4}),
     ("order", {"visible": 4, "preempt": True}),
     ("place", {"visible": 3, "per_tier": 2}),
+    ("inspect", {"base": ["fifo-backfill", {}]}),
+    ("inspect", {"base": ["dally", {}], "most_times": 3}),
+    ("tune", {"candidates": [["fifo-backfill", {}], ["las", {"lease_s": "600"}], ["dally", {}]], "hours": 0.1}),
+    ("tune", {"candidates": [["fifo", {}], ["srtf", {}]], "hours": 0.1, "seed": 3}),
 ]
 
 
 def drawn(kind: str, options: dict[str, Any]) -> str:
     """The file of a policy with a hidden layer, its weights neither equal nor round."""
-    width = len(COLUMNS if kind == "order" else PLACE_COLUMNS)
+    width = int(make_choices(kind, options).width)
     first = [[((7 * row + 3 * place) % 11 - 5) / 7 for place in range(width)] for row in range(3)]
     return model_text(kind, options, [(first, [0.1, -0.2, 0.3]), ([[0.7, -1.1, 0.4]], [0.0])], {"seed": 1})
 

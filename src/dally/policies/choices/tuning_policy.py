@@ -48,6 +48,7 @@ class TuningPolicy(Policy):
         self._number: i64 = number
         self._end_s: float = end_s
         self._window: i64 = window
+        self._stirred: bool = False  # whether anything happened since the latest pass
         self._known: set[int] = set()  # indexes of jobs that have come
         self._learnt: dict[str, Any] = {}  # by the candidate before, of the same name
         self._cluster: Cluster | None = None
@@ -79,6 +80,9 @@ class TuningPolicy(Policy):
         self.base.on(event)
         if event.kind == events.PASS_ENDED:
             self._end_pass(event.now)
+            self._stirred = False
+        else:
+            self._stirred = True
 
     def _count(self, kind: i64, job: Job) -> None:
         choices = self.choices
@@ -98,7 +102,7 @@ class TuningPolicy(Policy):
             return
         if self._end_s == -INFINITY:
             self._end_s = now + self.choices.window_s
-        if now >= self._end_s and (len(cluster.running) > 0 or len(self.choices.waiting) > 0):
+        if now >= self._end_s and (len(cluster.running) > 0 or self._stirred):
             self._end_s = now + self.choices.window_s
             self._window += 1
             self.choices.cluster = cluster
