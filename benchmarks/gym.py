@@ -27,6 +27,9 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("OrderJobs-v0", "", {"options": {"preempt": True, "knows": "durations"}}),
     ("PlaceJobs-v0", "", {}),
     ("PlaceJobs-v0", "congested", {}),
+    ("InspectDecision-v0", "", {}),
+    ("InspectDecision-v0", "congested", {"options": {"base": "dally"}}),
+    ("TunePolicy-v0", "congested", {"options": {"hours": 0.5}}),
 )
 
 
@@ -80,7 +83,7 @@ def main() -> None:
             rate, episodes = steps_per_s(env, given.seconds)
             rates.append(rate)
             stated = ", ".join(filter(None, [network, *(str(one) for one in more.values())]))
-            print(f"{name:14} {rate:9,.0f} steps/s  {episodes:5} episodes  {stated}")
+            print(f"{name:18} {rate:9,.0f} steps/s  {episodes:5} episodes  {stated}")
     if dally.is_compiled() and rates[0] < given.least:
         sys.exit(f"fewer than {given.least:,.0f} steps a second")
 
