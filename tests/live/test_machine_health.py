@@ -31,6 +31,7 @@ class Site:
     def __init__(self, settings: HealthSettings) -> None:
         self.factor = dict.fromkeys(range(MACHINES), 1.0)
         self.states = {f"m{number}": ("up", "") for number in range(MACHINES)}
+        self.signs: dict[str, tuple[str, ...]] = {}  # as the backend has them
         self.jobs = [self.job(number) for number in range(MACHINES)]
         self.worked_s = dict.fromkeys(range(MACHINES), 0.0)
         self.done = 0.0
@@ -53,7 +54,10 @@ class Site:
 
     @property
     def snapshot(self) -> Any:
-        rows = [SimpleNamespace(name=name, state=state, reason=why) for name, (state, why) in self.states.items()]
+        rows = [
+            SimpleNamespace(name=name, state=state, reason=why, signs=self.signs.get(name, ()))
+            for name, (state, why) in self.states.items()
+        ]
         return SimpleNamespace(machines=rows)
 
     def step_count(self, job: Job) -> StepCount:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -129,6 +129,10 @@ class MadeUp:
     def status(self, at_s: float | None) -> ClusterStatus:
         """As it is."""
         return self.now
+
+    def evidence(self, shown: Collection[str]) -> dict[str, str]:
+        """None."""
+        return {}
 
     def loads(self, at_s: float | None) -> dict[str, float]:
         """Of the links above machines, each another one."""

@@ -10,6 +10,8 @@ from dally.cli.live.queue import _print_nodes
 from dally.cluster.slots import slots
 from dally.cluster.spec import read_topology
 from dally.health.suspicion import Suspect
+from dally.web.auth.tokens import OPERATOR, USER, Caller
+from dally.web.dashboard.event_streams import map_state
 from tests.web.conftest import Desk
 
 
@@ -82,7 +84,32 @@ def test_node_that_is_slow_by_its_jobs_is_shown_with_the_evidence(
     assert set(shown.values()) == {(0.0, 1.0)}
     assert f'dally_suspicion{{machine="{first["name"]}"}} 0.93' in desk.client.get("/metrics").text
     _print_nodes(desk.get("nodes"))
-    assert "slow by its jobs: 1.5 times as long" in capsys.readouterr().out
+    assert "slow by the progress of jobs: 1.5 times as long" in " ".join(capsys.readouterr().out.split())
+
+
+def test_evidence_names_only_jobs_that_the_reader_may_see(desk: Desk) -> None:
+    job = desk.submit(8, user="bob")
+    desk.cycle()
+    desk.cycle()
+    (first,) = [node["name"] for node in desk.get("nodes")["nodes"] if node["jobs"]]
+    health = desk.service.health
+    health.suspects = [Suspect((first,), (first,), 1.5, 0.93, (job,), 1)]
+    health.signals.present = {first: ("xid",)}
+    desk.cycle()
+    about = "slow by the progress of jobs: 1.5 times as long, probability 93 %"
+    for headers, text in (
+        (desk.token("watch", "operator"), f"{about}; jobs {job}; by the signals of monitoring: xid"),
+        (desk.token("ann", "user", "ann"), f"{about}; by the signals of monitoring: xid"),
+    ):
+        nodes = desk.get("nodes", headers=headers)["nodes"]
+        assert {node["name"]: node["evidence"] for node in nodes if node["evidence"]} == {first: text}
+    for caller, shown in ((Caller("", OPERATOR), True), (Caller("a", USER, "ann"), False)):
+        scene = desk.app.state.scene
+        rows = map_state(scene, caller).to_json(scene.boot)["machines"]
+        (why,) = [row[2] for row in rows if len(row) > 2]
+        assert (f"jobs {job}" in why) == shown
+    metrics = desk.client.get("/metrics", headers=desk.token("scrape", "operator")).text
+    assert f'dally_machine_signals{{machine="{first}",signal="xid"}} 1.0' in metrics
 
 
 def test_ready_once_a_turn_came_about(desk: Desk) -> None:

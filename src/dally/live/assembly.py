@@ -24,8 +24,10 @@ from dally.live.forecast.whatif.what_ifs import WhatIfs
 from dally.live.health_settings import read_settings
 from dally.live.history.past_runs import PastRuns
 from dally.live.history.trend_sampler import TrendSampler
+from dally.live.lemon_list import LemonList
 from dally.live.lock import ClusterLock, lock_folder
 from dally.live.machine_health import MachineHealth
+from dally.live.machine_signals import MachineSignals, read_signals
 from dally.live.private_folder import LOCK
 from dally.live.store import Store, open_store
 from dally.live.wall_clock import WallClock
@@ -66,7 +68,11 @@ class Service:
         self.past = PastRuns(self.store)
         self.trends = TrendSampler(self.store, self.daemon, lambda: self.topology)
         self.whatifs = WhatIfs(config, self.daemon, lambda: self.clock, lambda: self.topology)
-        self.health = MachineHealth(read_settings(config.health), self.daemon, Acts(self))
+        prometheus = config.prometheus.get("url", "")
+        self.health = MachineHealth(
+            read_settings(config.health), self.daemon, Acts(self),
+            MachineSignals(read_signals(config.health_signals, prometheus), prometheus), LemonList(self.store),
+        )  # fmt: skip
         self.failed_jobs = FailedJobs(config.retries, self.store, self.daemon, Acts(self))
         self._generation = self.backend.generation
         self.daemon.expected_start = lambda job_id: start_text(self.outlook.queue.get(job_id), self.clock)

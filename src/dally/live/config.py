@@ -12,6 +12,7 @@ from dally.input_file import read_text
 from dally.live.backends.registry import check_name
 from dally.live.gpu_utilization import read_utilization
 from dally.live.health_settings import read_settings
+from dally.live.machine_signals import read_signals
 from dally.live.private_folder import STORE, own_folder
 from dally.perf.measured_model import learning
 from dally.policies.choices.tuning_policy import NOT_BY_ITSELF, TuningPolicy
@@ -73,6 +74,7 @@ class Config:
     backend_settings: dict[str, str] = field(default_factory=dict)  # of one that another distribution brings
     retries: int = 0  # of a job whose GPU or collective exchange failed; 0: failed jobs are left alone
     health: dict[str, str] = field(default_factory=dict)  # what is done about slow machines: docs/health.md
+    health_signals: dict[str, str] = field(default_factory=dict)  # queries that speak against machines, by name
     prometheus: dict[str, str] = field(default_factory=dict)  # which says how busy GPUs are: docs/dashboard.md
     setup: Setup = field(default_factory=Setup)
 
@@ -86,6 +88,7 @@ class Config:
         self.address()
         read_settings(self.health)
         read_utilization(self.prometheus)
+        read_signals(self.health_signals, self.prometheus.get("url", ""))
         if not 0.0 < self.requests_per_s < float("inf"):
             raise InputError(f"requests_per_s: {self.requests_per_s:g}: must be more than 0 and finite")
         if not 0 <= self.retries <= MOST_RETRIES:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
-from urllib.error import URLError
-from urllib.parse import urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
 
 from dally.errors import InputError, unknown
+from dally.live.prometheus import TIMEOUT_S, Prometheus, PrometheusError, machine_named
 
 KEYS: Final = ("url", "gpu_utilization")
 USUAL_QUERY: Final = 'avg by (Hostname) (DCGM_FI_DEV_GPU_UTIL{Hostname=~"{machines}"})'  # of NVIDIA's dcgm-exporter
-TIMEOUT_S: Final = 3.0
-MOST_BYTES: Final = 4_000_000
 MOST_MACHINES: Final = 2000  # that are asked for
 LATELY_MINUTES: Final = 60
 
@@ -53,23 +50,12 @@ class MachineUtilization(NamedTuple):
     lately: float | None  # the mean of the latest minutes
 
 
-class PrometheusError(Exception):
-    """Prometheus says nothing that can be used; the text is for operators."""
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    """Only the address that the operator named is asked."""
-
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        """None."""
-
-
 class GpuUtilization:
     """Asks for one job at a time."""
 
     def __init__(self, source: UtilizationSource) -> None:
         self.source = source
-        self._opener = build_opener(ProxyHandler({}), _NoRedirects())
+        self._prometheus = Prometheus(source.url)
         self._lock = threading.Lock()
 
     def of(self, job_id: str, machines: Collection[str], minutes: int) -> list[MachineUtilization]:
@@ -87,13 +73,7 @@ class GpuUtilization:
 
     def _ask(self, query: str, machines: list[str]) -> dict[str, float]:
         """The values of an instant query, by machine."""
-        body = urlencode({"query": query}).encode()
-        try:
-            with self._opener.open(f"{self.source.url}/api/v1/query", body, TIMEOUT_S) as answer:
-                values = json.loads(answer.read(MOST_BYTES))
-            return by_machine(values["data"]["result"], machines)
-        except (URLError, OSError, ValueError, KeyError, TypeError, IndexError) as error:
-            raise PrometheusError(f"{self.source.url}: {error}") from None
+        return by_machine(self._prometheus.ask(query), machines)
 
 
 def filled(query: str, job_id: str, machines: Collection[str]) -> str:
@@ -112,14 +92,12 @@ def _escaped(name: str) -> str:
     )
 
 
-def by_machine(result: list[dict[str, Any]], machines: Collection[str]) -> dict[str, float]:
-    """The mean of a machine's values, whatever the label is called that names it."""
+def by_machine(series: Iterable[tuple[Mapping[str, str], float]], machines: Collection[str]) -> dict[str, float]:
+    """The mean of a machine's values, in per cent."""
     known = set(machines)
     values: dict[str, list[float]] = {}
-    for one in result:
-        texts = [str(text) for text in one["metric"].values()]
-        names = [name for text in texts for name in (text, text.partition(".")[0]) if name in known]
-        value = float(one["value"][1])
-        if names and 0.0 <= value <= 100.0:  # not NaN
-            values.setdefault(names[0], []).append(value)
+    for labels, value in series:
+        name = machine_named(labels, known)
+        if name and 0.0 <= value <= 100.0:  # not NaN
+            values.setdefault(name, []).append(value)
     return {name: sum(row) / len(row) for name, row in values.items()}

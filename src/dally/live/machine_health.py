@@ -1,4 +1,4 @@
-"""Machines that jobs' own progress shows to be slow: drained with the evidence as reason, probed, and brought back.
+"""Machines that jobs' progress or monitoring speaks against: drained with the evidence, probed, and resumed.
 
 Nothing is done unless the table `health` of dally.toml says `act = "on"`. A drain is an act like an operator's: it
 is written down first, shown with its reason, and `dally resume` takes it back. Whose drain it is, the cluster
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 import structlog
@@ -21,6 +21,9 @@ from dally.live.acts import ActRefused, Busy
 from dally.live.backends.base import UP
 from dally.live.health_settings import HealthSettings
 from dally.live.job_progress import StepCount
+from dally.live.lemon_list import DAYS, LemonList
+from dally.live.machine_signals import MachineSignals
+from dally.live.store.database import StoreError
 from dally.model import RUNNING, Job
 
 if TYPE_CHECKING:
@@ -28,7 +31,8 @@ if TYPE_CHECKING:
     from dally.live.daemon import Daemon
 
 WHO: Final = "dally-health"
-REASON: Final = "slow by the progress of jobs"  # every reason of ours begins so
+REASON: Final = "slow by the progress of jobs"  # every reason of ours begins so,
+SIGNALLED: Final = "by the signals of monitoring"  # or so
 MOST_KINDS: Final = 10_000  # of jobs whose fastest step is known; the one that ran last longest ago is forgotten
 
 log = structlog.get_logger("dally")
@@ -47,8 +51,17 @@ class DrainsMachines(Protocol):
 class MachineHealth:
     """Looks after each cycle, if it is time."""
 
-    def __init__(self, settings: HealthSettings, daemon: Daemon, acts: DrainsMachines) -> None:
+    def __init__(
+        self,
+        settings: HealthSettings,
+        daemon: Daemon,
+        acts: DrainsMachines,
+        signals: MachineSignals | None = None,
+        lemons: LemonList | None = None,
+    ) -> None:
         self.settings = settings
+        self.signals = signals or MachineSignals({}, "")
+        self.lemons = lemons
         self.suspects: list[Suspect] = []  # as of the latest look
         self._daemon = daemon
         self._acts = acts
@@ -71,12 +84,17 @@ class MachineHealth:
         with self._daemon.lock:
             jobs = [job for job in scheduler.roster if job.status == RUNNING and job.allocation is not None]
             rows = self.observe(jobs, scheduler)
-            states = {row.name: (row.state, row.reason) for row in scheduler.roster.snapshot.machines}
+            machines = scheduler.roster.snapshot.machines
+            states = {row.name: (row.state, row.reason) for row in machines}
+            signs = {row.name: row.signs for row in machines if row.signs}
             busy = {name for job in jobs for name in self._names(job, scheduler)}
         self.suspects = [row for row in suspects(rows, errors=self._errors) if row.sure]
+        self.signals.look(states, signs, max(1, self._most(states)))
         try:
+            if self.lemons is not None:
+                self.lemons.look({name: state for name, (state, _) in states.items()}, result.now)
             self.act(states, busy, result.now)
-        except (ActRefused, Busy, InputError) as error:
+        except (ActRefused, Busy, InputError, StoreError) as error:
             log.warning("health", what=str(error))
 
     def observe(self, jobs: Iterable[Job], scheduler: Scheduler) -> list[PlacedSpeed]:
@@ -129,19 +147,44 @@ class MachineHealth:
         """Drain who is to be drained, and probe who was and is idle; `states`: state and reason by machine."""
         if not self.settings.act:
             return
-        ours = {name for name, (state, why) in states.items() if state != UP and why.startswith(REASON)}
-        most = int(self.settings.most_out * len(states))
-        for suspect in self.suspects:
-            machine = suspect.name
-            # Without a probe steps are all the evidence, and whoever prints them may lie: two users have to agree.
-            certain = bool(self.settings.probe) or len({self._users[job_id] for job_id in suspect.jobs}) > 1
-            if certain and len(ours) < most and machine not in ours and states.get(machine, ("", ""))[0] == UP:
+        ours = {name for name, (state, why) in states.items() if state != UP and _is_ours(why)}
+        for machine, why in self._accused().items():
+            if len(ours) < self._most(states) and machine not in ours and states.get(machine, ("", ""))[0] == UP:
                 ours.add(machine)
-                log.info("health", drains=machine, why=reason_text(suspect))
-                self._acts.drain(machine, WHO, reason_text(suspect))
+                log.info("health", drains=machine, why=why)
+                self._acts.drain(machine, WHO, why)
         if self.settings.probe:
             for machine in sorted(ours):
-                self._probe(machine, machine in busy, now)
+                self._probe(machine, machine in busy or machine in self.signals.present, now)
+
+    def _most(self, states: Mapping[str, tuple[str, str]]) -> int:
+        """How many machines are drained for this at most."""
+        return int(self.settings.most_out * len(states))
+
+    def _accused(self) -> dict[str, str]:
+        """Machines to drain, and why: first those of which an operator's own monitoring says so."""
+        result = {
+            machine: f"{SIGNALLED}: {', '.join(names)}" for machine, names in sorted(self.signals.present.items())
+        }
+        for suspect in self.suspects:
+            # Without a probe steps are all the evidence, and whoever prints them may lie: two users have to agree.
+            certain = bool(self.settings.probe) or len({self._users[job_id] for job_id in suspect.jobs}) > 1
+            if certain:
+                result.setdefault(suspect.name, reason_text(suspect))
+        return result
+
+    def evidence(self, shown: Collection[str]) -> dict[str, str]:
+        """What speaks against machines, whatever is done about it; `shown`: jobs that may be named."""
+        result = {suspect.name: [reason_text(suspect, shown)] for suspect in self.suspects}
+        for machine, names in self.signals.present.items():
+            result.setdefault(machine, []).append(f"{SIGNALLED}: {', '.join(names)}")
+        for machine, count in self.lemon_failures().items():
+            result.setdefault(machine, []).append(f"a lemon: down {count} times in {DAYS} days")
+        return {machine: "; ".join(parts) for machine, parts in result.items()}
+
+    def lemon_failures(self) -> dict[str, int]:
+        """How often lemons went down lately."""
+        return {} if self.lemons is None else self.lemons.failures
 
     def _probe(self, machine: str, busy: bool, now: float) -> None:
         running = self._probes.get(machine)
@@ -173,14 +216,22 @@ class MachineHealth:
         return {job_id: now.windows for job_id, now in histories.items() if now is not None}
 
     def close(self) -> None:
-        """End probes that run."""
+        """End probes that run, and questions that wait."""
+        self.signals.close()
         for probe, _ in self._probes.values():
             probe.kill()
             probe.wait()
 
 
-def reason_text(suspect: Suspect) -> str:
-    """Why a machine is drained, with the evidence."""
-    jobs = ", ".join(suspect.jobs[:4]) + (" and others" if len(suspect.jobs) > 4 else "")
+def _is_ours(reason: str) -> bool:
+    """Whether we drained it; Kubernetes says first that it is cordoned."""
+    return reason.removeprefix("cordoned: ").startswith((REASON, SIGNALLED))
+
+
+def reason_text(suspect: Suspect, shown: Collection[str] | None = None) -> str:
+    """Why a machine is drained, with the evidence; `shown`: jobs that may be named, None: all."""
+    jobs = [job_id for job_id in suspect.jobs if shown is None or job_id in shown]
+    more = " and others" if len(suspect.jobs) > min(4, len(jobs)) else ""
+    named = f"; jobs {', '.join(jobs[:4])}{more}" if jobs else ""
     sure = f"{100.0 * suspect.probability:.0f} %"
-    return f"{REASON}: {suspect.factor:g} times as long, probability {sure}; jobs {jobs}"
+    return f"{REASON}: {suspect.factor:g} times as long, probability {sure}{named}"

@@ -89,7 +89,7 @@ class StatusGauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Those of this moment."""
-        status, daemon = self._service.daemon.status, self._service.daemon
+        status, daemon, health = self._service.daemon.status, self._service.daemon, self._service.health
         yield _gauge("dally_gpus", "GPUs of the cluster", status.gpus)
         yield _gauge("dally_free_gpus", "GPUs that no job holds", status.free_gpus)
         yield _gauge("dally_cycle", "Cycles since the daemon began", status.cycle)
@@ -104,7 +104,15 @@ class StatusGauges(Collector):
         yield _by("dally_nodes", "Machines by state", ("state",), Tally((node.state,) for node in status.nodes))
         yield _by(
             "dally_suspicion", "Probability that a machine is slow, by the progress of jobs", ("machine",),
-            {(suspect.name,): suspect.probability for suspect in self._service.health.suspects},
+            {(suspect.name,): suspect.probability for suspect in health.suspects},
+        )  # fmt: skip
+        yield _by(
+            "dally_machine_signals", "Signals of monitoring that speak against a machine", ("machine", "signal"),
+            {(machine, name): 1.0 for machine, names in health.signals.present.items() for name in names},
+        )  # fmt: skip
+        yield _by(
+            "dally_lemon_failures", "How often a machine went down that does so more than the others", ("machine",),
+            {(machine,): float(count) for machine, count in health.lemon_failures().items()},
         )  # fmt: skip
         yield _by(
             "dally_failed_cycles", "Failed cycles by cause", ("what",),

@@ -193,11 +193,10 @@ def _worth(pays_from_s: float | None) -> str:
 
 
 def _state(node: dict[str, Any]) -> str:
-    """With the reason, and whether it is suspected to be slow."""
+    """With the reason, and what speaks against its health."""
     parts = [node["state"] + (f": {node['reason']}" if node["reason"] else "")]
-    if node["suspicion"] > 0.0 and not node["reason"]:
-        times, surely = node["slow_factor"], node["suspicion"]
-        parts.append(f"slow by its jobs: {times:g} times as long, probability {surely:.0%}")
+    if node["evidence"] and node["evidence"] not in node["reason"]:
+        parts.append(node["evidence"])
     return ", ".join(parts)
 
 

@@ -87,6 +87,7 @@ class ObservedMachine:
     memory_mb_taken: float = 0.0
     resources_taken: Mapping[str, float] = field(default_factory=dict)
     shared_with_others: bool = False  # a job that is not of this snapshot runs there: no exclusive job may
+    signs: tuple[str, ...] = ()  # names of what speaks against its health, and keeps nothing off it by itself
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,11 @@ def map_state(scene: Scene, caller: Caller, at_s: float | None = None) -> MapSta
     status, topology = scene.status(at_s), scene.topology
     numbers = {name: number for number, name in enumerate(topology.names[0])}
     machines: list[list[Any]] = [[STATES["down"], []] for _ in numbers]
+    evidence = scene.evidence({line.job_id for line in status.jobs if caller.sees(line.spec.user)})
     for node in status.nodes:
         if node.name in numbers:
-            machines[numbers[node.name]] = [STATES[node.state], [], *([node.reason] if node.reason else [])]
+            why = node.reason or evidence.get(node.name, "")
+            machines[numbers[node.name]] = [STATES[node.state], [], *([why] if why else [])]
     jobs: dict[str, Row] = {}
     for line in status.jobs:
         if not line.placement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from dally.cluster.topology import Topology
@@ -66,6 +66,10 @@ class LiveScene:
     def loads(self, at_s: float | None) -> dict[str, float]:
         """As cycles told of them."""
         return self._site.loads
+
+    def evidence(self, shown: Collection[str]) -> dict[str, str]:
+        """As of the latest look."""
+        return self._site.service.health.evidence(shown)
 
     def find(self, caller: Caller, job_id: str, at_s: float | None) -> JobBody | None:
         """As the API finds it."""

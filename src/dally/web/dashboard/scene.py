@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from dally.cluster.topology import Topology
     from dally.live.status import ClusterStatus
@@ -43,6 +43,9 @@ class Scene(Protocol):
 
     def loads(self, at_s: float | None) -> dict[str, float]:
         """Share of time that links are busy, by their names."""
+
+    def evidence(self, shown: Collection[str]) -> dict[str, str]:
+        """What speaks against the health of machines, naming only these jobs."""
 
     def find(self, caller: Caller, job_id: str, at_s: float | None) -> JobBody | None:
         """A job that the caller may see, ended or not."""

@@ -6,7 +6,7 @@ import secrets
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Final
 from urllib.parse import urlencode
@@ -86,6 +86,10 @@ class ReplayScene:
             if len(self._cached) > MOST_CACHED:
                 self._cached.popitem(last=False)
         return result
+
+    def evidence(self, shown: Collection[str]) -> dict[str, str]:
+        """The record of a run has none."""
+        return {}
 
     def loads(self, at_s: float | None) -> dict[str, float]:
         """As the log last told of each link."""

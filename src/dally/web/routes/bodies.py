@@ -282,6 +282,7 @@ class Node(Body):
     reason: Text
     suspicion: float = Field(description="Probability that it is slow, by the progress of its jobs; 0: no sign.")
     slow_factor: float = Field(description="How many times as long it computes then; 1: no sign.")
+    evidence: Text = Field(description="What speaks against its health, drained or not; empty: nothing.")
     jobs: list[Text] = Field(description="Those that the caller may see.")
 
 

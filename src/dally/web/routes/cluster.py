@@ -51,6 +51,7 @@ async def nodes(site: AnySite, caller: AnyCaller) -> Response:
 def _nodes(site: Site, status: ClusterStatus, caller: Caller) -> Nodes:
     suspects = {suspect.name: suspect for suspect in site.service.health.suspects}
     shown = {line.job_id for line in visible(status.jobs, caller)}
+    evidence = site.service.health.evidence(shown)
     result = [
         Node(
             name=node.name,
@@ -61,6 +62,7 @@ def _nodes(site: Site, status: ClusterStatus, caller: Caller) -> Nodes:
             reason=node.reason,
             suspicion=suspects[node.name].probability if node.name in suspects else 0.0,
             slow_factor=suspects[node.name].factor if node.name in suspects else 1.0,
+            evidence=evidence.get(node.name, ""),
             jobs=[job_id for job_id in node.jobs if job_id in shown],
         )
         for node in status.nodes

@@ -11,8 +11,9 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
 from dally.live.backends.base import HasProgress
-from dally.live.gpu_utilization import LATELY_MINUTES, PrometheusError
+from dally.live.gpu_utilization import LATELY_MINUTES
 from dally.live.log_end import printed, read_end
+from dally.live.prometheus import PrometheusError
 from dally.web.auth.tokens import Caller
 from dally.web.routes.bodies import Body, JobBody, Text
 from dally.web.routes.dependencies import BEARER, AnyCaller, AnySite, answers, is_operator

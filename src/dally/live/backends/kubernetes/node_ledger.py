@@ -164,6 +164,7 @@ class NodeLedger:
             name, left, state, reason, gpu_type_of(node.labels),
             cpus=None if room.cpus >= UNLIMITED else room.cpus,
             memory_mb=None if room.memory >= UNLIMITED else room.memory / MB, resources=dict(room.others),
+            signs=tuple(name for name in node.conditions if name in self._options.conditions),
         )  # fmt: skip
 
     def _is_chosen(self, node: NodeRecord) -> bool:

@@ -30,6 +30,7 @@ class NodeRecord:
     capacity_gpus: int = 0  # with those that have failed
     ready: bool = True  # its kubelet answers
     taints: tuple[Taint, ...] = ()  # that keep pods away
+    conditions: tuple[str, ...] = ()  # that are true
 
 
 def node_record(entry: Entry, taints: Collection[str]) -> NodeRecord:
@@ -43,7 +44,10 @@ def node_record(entry: Entry, taints: Collection[str]) -> NodeRecord:
     labels = {str(name): str(value) for name, value in (about.get("labels") or {}).items()}
     owned = int(sum(quantity((status.get("capacity") or {}).get(name, 0)) for name in GPU_RESOURCES))
     ready = not any(map(_is_not_ready, status.get("conditions") or ()))
-    return NodeRecord(about["name"], labels, room, state, reason, max(room.gpus, owned), ready, all_taints)
+    true = [str(row.get("type")) for row in status.get("conditions") or () if row.get("status") == "True"]
+    return NodeRecord(
+        about["name"], labels, room, state, reason, max(room.gpus, owned), ready, all_taints, tuple(true)
+    )
 
 
 def _is_not_ready(condition: Entry) -> bool:

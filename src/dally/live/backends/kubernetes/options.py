@@ -25,6 +25,7 @@ class KubeOptions:
     labels: tuple[str, ...] = ()  # that say where a node stands, from the top down
     preset: str = ""  # or a named list of them; neither: the preset that fits best
     taints: tuple[str, ...] = GPU_TAINTS  # that keep nothing of ours away
+    conditions: tuple[str, ...] = ()  # of nodes that, while they are true, speak against their health
     image: str = ""  # of jobs that `dally submit` makes; empty: it makes none
     namespace: str = "default"  # where it makes them
     force: bool = False  # delete what a disruption budget keeps, or what does not end in time
