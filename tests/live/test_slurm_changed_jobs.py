@@ -10,7 +10,7 @@ from dally.live.backends import base
 from dally.live.backends.slurm import SlurmBackend
 from dally.live.backends.slurm.job_mark import read_mark
 from dally.live.backends.slurm.job_record import JobRecord, records_of
-from dally.live.backends.slurm.job_shape import note_of
+from dally.live.backends.slurm.job_shape import note_of, shape_of, update_arguments
 from dally.live.backends.slurm.jobs_json import JobReader
 from dally.live.backends.slurm.order_checks import too_late
 from dally.live.backends.slurm.original import original_of
@@ -69,6 +69,19 @@ def test_a_job_that_cannot_end_before_its_deadline_waits_for_slurm_to_end_it(
     assert job.state == state
     due = [job.job_id] if state == base.BLOCKED and not record.released else []
     assert too_late([job], {job.job_id: record}) == due
+
+
+def test_a_job_whose_gpus_its_user_changes_after_a_start_starts_on_those_it_came_with() -> None:
+    """Slurm would give it what it shows, and Dally would move it for ever to where it should have fewer."""
+    (record,) = records_of([row()])
+    note = note_of(record, 8, {"a": 8})
+    changed, unchanged = (
+        next(records_of([row(admin_comment=note, restart_cnt=1, tres_per_node=gres)]))
+        for gres in ("gres:gpu:2", "gres:gpu:8")
+    )
+    setting = "TresPerNode=gres:gpu:8"
+    assert setting in update_arguments(changed, shape_of(changed, 8), {"a": 8}, False)
+    assert setting not in update_arguments(unchanged, shape_of(unchanged, 8), {"a": 8}, False)
 
 
 def shown(site: SlurmSite, job_id: str, field: str) -> str:

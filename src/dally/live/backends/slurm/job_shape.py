@@ -96,7 +96,9 @@ def _gpus_in_same_shape(record: JobRecord, original: Mapping[str, str], each: in
     """
     in_all = original["perjob"]
     by_node = bool(gpus_in(original["pernode"]))
-    if not by_node and each and in_all:
+    if by_node and text_of(record.row, "tres_per_node") != original["pernode"]:
+        yield f"TresPerNode={original['pernode']}"  # changed since a start: Slurm would give the job what it shows
+    elif not by_node and each and in_all:
         yield f"TresPerNode=gres:{gpu_of(record)}:{each}"
     elif not by_node and changed and text_of(record.row, "tres_per_node"):
         yield "TresPerNode="
