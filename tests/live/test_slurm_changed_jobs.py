@@ -105,9 +105,12 @@ def test_a_user_changes_the_node_list_of_a_job_that_has_run(dally_site: SlurmSit
     assert asks_for() == "n01"
     user.run("scontrol", "update", f"JobId={job_id}", "ReqNodeList=n03")
     assert asks_for() == "n03"
+    user.run("scontrol", "update", f"JobId={job_id}", "TresPerNode=gres:gpu:2")
+    backend.snapshot()
     backend.start_job(job_id, {"n03": 1})
-    until(lambda: shown(dally_site, job_id, "nodes") == "n03")
+    until(lambda: shown(dally_site, job_id, "nodes") == "n03", LEFT_WITHIN_S)
     assert asks_for() == "n03"
+    assert {job.job_id: job.placement for job in backend.snapshot().jobs}[job_id] == {"n03": 1}
     backend.close()
 
 
