@@ -29,7 +29,7 @@ PLAIN: Final = {
     "cluster/delta.py", "cluster/feasibility/permission.py", "cluster/feasibility/shape.py",
     "cluster/feasibility/statement.py", "cluster/outline.py", "cluster/partitions.py", "cluster/presets.py",
     "cluster/recorded_place.py", "cluster/spec.py", "engine/consent_rules.py", "engine/handover.py",
-    "engine/health_watch.py", "engine/link_evidence.py", "perf/link_effects.py",
+    "engine/health_watch.py", "engine/link_evidence.py", "engine/machine_swap.py", "perf/link_effects.py",
     "engine/snapshot.py", "perf/queries.py", "perf/catalogue.py", "perf/gpu_types.py", "perf/profiles.py",
     "perf/recorded_work.py", "policies/choices/model_file.py", "policies/combinations.py",
     "policies/dally/declared.py", "policies/declaration.py", "policies/gate/pooled.py",

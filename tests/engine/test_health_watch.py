@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from dally.cluster.capacity import Cluster
 from dally.cluster.spec import read_topology
 from dally.engine.degradations import ListedDegradations
@@ -14,6 +18,7 @@ from dally.perf.base import Speed, SpeedModel
 from dally.perf.hidden_faults import HiddenFaults
 from dally.perf.slow_machines import SlowMachines
 from dally.policies.registry import policy_of
+from tests.examples import many
 
 Episode = tuple[int, float, float, float]
 
@@ -49,7 +54,7 @@ def test_slow_machine_is_named_its_job_moved_and_it_comes_back_when_a_probe_pass
     assert (watch.moves, watch.quarantined) == (1, {})
     assert watch.probes > 1
     on_it = simulation.jobs[0]
-    assert on_it.preemptions == 1
+    assert (on_it.migrations, on_it.preemptions) == (1, 0)
     assert on_it.finish_s < 90000.0 + 600.0 * 0.5 + 200.0
     alone, other = run([(0, 1.5, 20000.0, 30000.0)], LONG, settings=WatchSettings(act=False))
     assert alone.jobs[0].finish_s > on_it.finish_s + 2000.0
@@ -59,10 +64,10 @@ def test_slow_machine_is_named_its_job_moved_and_it_comes_back_when_a_probe_pass
 def test_gang_is_stopped_and_probed_where_nobody_can_tell_which_of_its_machines_it_is() -> None:
     jobs = [(0.0, 24, 90000.0), *[(0.0, 8, 90000.0)] * 5]
     simulation, watch = run([(1, 2.0, 20000.0, INFINITY)], jobs, settings=WatchSettings(most=0.4))
-    assert simulation.jobs[0].preemptions == 1
+    assert (simulation.jobs[0].migrations, simulation.jobs[0].preemptions) == (2, 0)  # a pause, and a swap
     assert simulation.jobs[0].finish_s < 92000.0
     assert list(watch.quarantined) == [1]
-    assert watch.most_out == 3
+    assert watch.most_out == 1
 
 
 def test_never_more_than_the_set_share_is_kept_out() -> None:
@@ -183,3 +188,48 @@ def test_where_nobody_acts_nothing_changes() -> None:
     )  # fmt: skip
     plain.run()
     assert [job.finish_s for job in seen.jobs] == [job.finish_s for job in plain.jobs]
+
+
+# Machine, factor, from, for how long, and how many times again.
+TROUBLE = st.tuples(
+    st.integers(0, 9), st.floats(1.1, 5.0), st.floats(0.0, 30000.0), st.floats(200.0, 20000.0), st.integers(1, 5)
+)
+GANGS = st.lists(
+    st.tuples(st.floats(0.0, 20000.0), st.sampled_from([2, 4, 8, 16, 24, 40]), st.floats(5000.0, 40000.0)),
+    min_size=1, max_size=12,
+)  # fmt: skip
+
+
+@settings(max_examples=many(40))
+@given(trouble=st.lists(TROUBLE, max_size=6), gangs=GANGS, most=st.floats(0.0, 0.5))
+def test_whatever_is_slow_the_share_holds_every_job_ends_and_all_gpus_are_back(
+    trouble: list[tuple[int, float, float, float, int]], gangs: list[tuple[float, int, float]], most: float
+) -> None:
+    """Also machines that flap: none is lost, no job ends before its work can be done, and no GPU is given twice."""
+    slow = [
+        (machine, factor, from_s + 2.0 * lasts_s * again, from_s + lasts_s * (2.0 * again + 1.0))
+        for machine, factor, from_s, lasts_s, times in trouble
+        for again in range(times)
+    ]
+    simulation, watch = run(slow, sorted(gangs), settings=WatchSettings(most=most))
+    assert watch.most_out <= int(most * 10)
+    assert simulation.state.finished == len(gangs)
+    for job in simulation.jobs:
+        assert job.finish_s >= job.start_s + job.duration_s - 1e-6
+        assert job.compute_s == pytest.approx(job.held_s - job.overhead_s, abs=1e-3)
+    free = [int(simulation.state.cluster.free_on(machine)) for machine in range(10)]
+    assert [machine for machine in range(10) if free[machine] != 8 and machine not in watch.quarantined] == []
+
+
+@settings(max_examples=many(20))
+@given(gangs=GANGS, seed=st.integers(0, 1000))
+def test_where_everything_is_sound_nothing_is_done(gangs: list[tuple[float, int, float]], seed: int) -> None:
+    faults = HiddenFaults(SlowMachines(), SlowMachines())
+    watch = HealthWatch(faults, WatchSettings(), seed)
+    jobs = [Job(place, f"j{place}", *gang) for place, gang in enumerate(sorted(gangs))]
+    simulation = Simulation(
+        jobs, Cluster(read_topology("1x10x8")), policy_of("fifo"), faults, Costs(30.0, 1.0), Failures(), watch=watch
+    )
+    simulation.run()
+    assert (watch.accusations, watch.moves, watch.most_out) == ([], 0, 0)
+    assert not any(job.preemptions or job.migrations for job in jobs)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from dally.engine.draws import uniform
 from dally.engine.link_evidence import LinkEvidence
+from dally.engine.machine_swap import swapped
 from dally.engine.state import State
 from dally.engine.watch import Watch
 from dally.health.lemons import lemons
@@ -75,6 +76,7 @@ class HealthWatch(Watch):
         self._named: set[str] = set()
         self._aside: dict[int, int] = {}  # GPUs taken out of the books, by machine
         self._moved: list[Job] = []
+        self._paused: dict[int, tuple[float, float, Suspect]] = {}  # probed gangs, by job: until, since, why
         self._state: State | None = None
 
     # What mypyc keeps for a pickle are the attributes of the compiled base alone.
@@ -91,6 +93,7 @@ class HealthWatch(Watch):
         self._state = state
         if self.settings.act:
             self._probe(state, now)
+            self._end_pauses(state, now)
         if now >= self._look_s:
             self._look_s = now + self.settings.every_s
             self._rounds += 1
@@ -105,6 +108,7 @@ class HealthWatch(Watch):
             if self.settings.act:
                 self._act(state, named, now)
         due = [due_s for due_s in self.quarantined.values() if due_s < INFINITY]
+        due += [until_s for until_s, _, _ in self._paused.values()]
         self._next_s = min([self._look_s, *due])
 
     # What it sees.
@@ -171,30 +175,71 @@ class HealthWatch(Watch):
     # What it does.
 
     def _act(self, state: State, named: list[Suspect], now: float) -> None:
-        most = int(self.settings.most * int(state.cluster.topology.machine_count()))
         self._moved = [job for job in self._moved if not self._settled(state, job, now)]
-        free = sum(int(state.cluster.all_free_on(machine)) for machine in self._open(state))
         for suspect in named:
             machines = [self._machine_of(place) for place in suspect.places]
             new = [machine for machine in machines if machine not in self.quarantined]
-            new = new[: max(0, most - len(self.quarantined))]  # likeliest first
             if min(machines) < 0 or not new:
                 continue
+            on = {int(job.index): job for machine in new for job in state.cluster.jobs_on[machine]}
             if not suspect.sure:
-                suspect = suspect._replace(probability=suspect.probability * len(new) / len(machines))
-            jobs = list({int(job.index): job for machine in new for job in state.cluster.jobs_on[machine]}.values())
-            if not suspect.sure and not self._pays(state, jobs, suspect, now):
-                continue  # to look for it costs more than it does
-            for machine in new:
-                self.quarantined[machine] = INFINITY
-                self.faults.believed[machine] = suspect.factor
-            for job in jobs:
-                free = self._move(state, job, suspect, free, now)
-            for machine in new:
-                if not state.cluster.jobs_on[machine]:
-                    self.quarantined[machine] = now + self.settings.probe_s
-        self.most_out = max(self.most_out, len(self.quarantined))
+                self._pause(state, list(on.values()), suspect, now)
+            elif self._keep_out(state, new, suspect.factor, INFINITY):
+                for job in on.values():
+                    self._move(state, job, suspect, now)
+                self._expect_probes(state, now)
         self._take_out(state, now)
+
+    def _keep_out(self, state: State, machines: list[int], factor: float, due_s: float) -> list[int]:
+        """Take these machines out until a probe passes, as many as may be; which."""
+        most = int(self.settings.most * int(state.cluster.topology.machine_count()))
+        out = machines[: max(0, most - len(self.quarantined))]  # likeliest first
+        for machine in out:
+            self.quarantined[machine] = due_s
+            self.faults.believed[machine] = factor
+        self.most_out = max(self.most_out, len(self.quarantined))
+        return out
+
+    def _pause(self, state: State, jobs: list[Job], suspect: Suspect, now: float) -> None:
+        """Stop jobs of which any machine may be the slow one for as long as a probe takes, if that pays.
+
+        They keep their machines, so that nobody else is without them.
+        """
+        if not self._pays(state, jobs, suspect, now):
+            return
+        for job in jobs:
+            if job.non_preemptible or job.non_migratable or job.since_s > now:
+                continue
+            assert job.allocation is not None
+            state.apply(Migrate(job, job.allocation), now)
+            job.since_s += self.settings.probe_s
+            job.overhead_s += self.settings.probe_s
+            self._paused[int(job.index)] = (now + self.settings.probe_s, now, suspect)
+
+    def _end_pauses(self, state: State, now: float) -> None:
+        """Have gangs whose machines were probed go on, without those that failed."""
+        due = [index for index, (until_s, _, _) in self._paused.items() if until_s <= now]
+        for index in due:
+            _, since_s, suspect = self._paused.pop(index)
+            job = state.cluster.running.get(index)
+            if job is None or job.placed_s != since_s:
+                continue  # it ended, or others moved it
+            assert job.allocation is not None
+            machines = [machine for machine, _ in job.allocation.parts() if self._can_probe(state, machine, now)]
+            self.probes += len(machines)
+            for machine in machines:
+                if self._is_sound(machine):
+                    self._forgive(machine)
+            bad = [machine for machine in machines if not self._is_sound(machine)]
+            if self._keep_out(state, bad, suspect.factor, now + self.settings.again_s):
+                self._move(state, job, suspect._replace(probability=1.0), now)
+        if due:
+            self._take_out(state, now)
+
+    def _can_probe(self, state: State, machine: int, now: float) -> bool:
+        """Whether nothing works on it, and it is not known already."""
+        idle = all(job.since_s >= now for job in state.cluster.jobs_on[machine])
+        return idle and machine not in self.quarantined
 
     def _count_failures(self, state: State) -> None:
         """Keep out machines that fail more often than chance explains; only an operator brings them back."""
@@ -224,17 +269,21 @@ class HealthWatch(Watch):
 
     def _probe(self, state: State, now: float) -> None:
         """Probe machines that are idle and due."""
+        self._expect_probes(state, now)
         for machine, due_s in list(self.quarantined.items()):
-            if machine in self.lemons:
-                continue
-            if due_s == INFINITY and not state.cluster.jobs_on[machine]:
-                self.quarantined[machine] = now + self.settings.probe_s
-            elif due_s <= now:
+            if due_s <= now:
                 self.probes += 1
                 if self._is_sound(machine):
                     self._bring_back(state, machine, now)
                 else:
                     self.quarantined[machine] = now + self.settings.again_s
+
+    def _expect_probes(self, state: State, now: float) -> None:
+        """Machines that became idle are probed soon; those on which a job was left, once it ends."""
+        for machine, due_s in self.quarantined.items():
+            busy = bool(state.cluster.jobs_on[machine])
+            if machine not in self.lemons and busy != (due_s == INFINITY):
+                self.quarantined[machine] = INFINITY if busy else now + self.settings.probe_s
 
     def _is_sound(self, machine: int) -> bool:
         return self.faults.slow_factor(machine) == 1.0 and self.faults.link_share(machine) == 1.0
@@ -242,45 +291,58 @@ class HealthWatch(Watch):
     def _bring_back(self, state: State, machine: int, now: float) -> None:
         del self.quarantined[machine]
         self.faults.believed.pop(machine, None)
-        names = {f"machine {machine}", f"link {machine}"}
-        self._ended = [row for row in self._ended if not names & {member.name for member in row.members}]
-        self._named -= names
+        self._forgive(machine)
         gpus = self._aside.pop(machine, 0)
         if gpus and not state.cluster.down[machine]:
             state.cluster.set_aside(machine, -gpus)
             state.notify(events.UNSCHEDULABLE, now, machine, -gpus)
             state.notify(events.CAPACITY_CHANGED, now)
 
-    def _move(self, state: State, job: Job, suspect: Suspect, free: int, now: float) -> int:
-        """Have a job on machines that are kept out checkpoint and start anew, if it gains; GPUs free elsewhere."""
-        assert job.allocation is not None
-        needed = sum(gpus for machine, gpus in job.allocation.parts() if machine in self.quarantined)
+    def _forgive(self, machine: int) -> None:
+        """A probe passed: what was observed before says nothing any more."""
+        names = {f"machine {machine}", f"link {machine}"}
+        self._ended = [row for row in self._ended if not names & {member.name for member in row.members}]
+        self._named -= names
+
+    def _move(self, state: State, job: Job, suspect: Suspect, now: float) -> None:
+        """Have a job leave machines that are kept out, if it gains: it keeps the others, or waits for a place."""
         if job.non_preemptible:
-            return free
-        if suspect.sure and (needed > free or not self._pays(state, [job], suspect, now)):
-            return free  # its GPUs may come back before others are free
+            return
+        assert job.allocation is not None
+        place = None if job.non_migratable else swapped(state.cluster, job, self.quarantined)
+        if place is not None:
+            expected = self.faults.expected
+            slower = expected.alone(job, place) / expected.alone(job, job.allocation)
+            if self._pays(state, [job], suspect, now, slower):
+                self.moves += 1
+                state.apply(Migrate(job, place), now)
+                return
+        needed = sum(gpus for machine, gpus in job.allocation.parts() if machine in self.quarantined)
+        free = sum(int(state.cluster.all_free_on(machine)) for machine in self._open(state))
+        if needed > free or not self._pays(state, [job], suspect, now):
+            return  # its GPUs may come back before others are free
         self.moves += 1
         state.override(job, True, job.delay_until_s, now)
         state.apply(Preempt(job), now)
         self._moved.append(job)
-        return free - needed
 
     def _open(self, state: State) -> list[int]:
         down = state.cluster.down
         return [machine for machine in range(len(down)) if not down[machine] and machine not in self.quarantined]
 
-    def _pays(self, state: State, jobs: list[Job], suspect: Suspect, now: float) -> bool:
+    def _pays(self, state: State, jobs: list[Job], suspect: Suspect, now: float, slower: float = 1.0) -> bool:
         """Whether these jobs may lose more GPU time here than restarts and probes cost them.
 
-        Each is taken to last about as long again as it has.
+        Each is taken to last about as long again as it has. `slower`: how many times as long its steps take there.
         """
         balance = 0.0
         wait_s = 0.0 if suspect.sure else self.settings.probe_s
         for job in jobs:
-            balance -= float(job.gpus) * (state.view.restart_s(job) + wait_s)
+            if job.since_s <= now:  # one that is stopped already has paid
+                balance -= float(job.gpus) * (state.view.restart_s(job) + wait_s)
             if job.job_id in suspect.jobs:
                 computes = 1.0 - self.faults.expected_rate(job)[1]
-                lost = 1.0 - 1.0 / (1.0 + computes * (suspect.factor - 1.0))
+                lost = 1.0 / slower - 1.0 / (1.0 + computes * (suspect.factor - 1.0))
                 balance += suspect.probability * lost * min(job.run_s(now), LASTS_S) * float(job.gpus)
         return balance > 0.0
 

@@ -108,7 +108,9 @@ class Simulation:
         self.now = now
         self.cycles += 1
         if self.watch.next_s() <= now:
+            self.state.changed.clear()
             self.watch.look(self.state, now)
+            self._note_finishes()  # of jobs that it stopped or moved, and of those beside them
 
     # The same in three parts, for learners that decide from outside (dally.gym).
 
