@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Engine, create_engine, delete, event, func, insert, make_url, select
+from sqlalchemy import Engine, bindparam, create_engine, delete, event, func, insert, make_url, select
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
 from dally.errors import InputError
@@ -82,8 +82,9 @@ class Store:
     def write_orders(self, connection: Connection, rows: Sequence[dict[str, Any]], gone: Iterable[str]) -> None:
         """Pending orders that are new or have changed, and jobs of which none is pending any more."""
         replace_rows(connection, PENDING_ORDERS, "job_id", rows)
-        for job_id in gone:
-            connection.execute(delete(PENDING_ORDERS).where(PENDING_ORDERS.c.job_id == job_id))
+        ended = [{"gone": job_id} for job_id in gone]
+        if ended:  # in one statement: a thousand gangs may have started in one cycle
+            connection.execute(delete(PENDING_ORDERS).where(PENDING_ORDERS.c.job_id == bindparam("gone")), ended)
 
     def write_log(
         self, connection: Connection, events: Sequence[dict[str, Any]], decisions: Sequence[dict[str, Any]]

@@ -32,6 +32,8 @@ from dally.policies.gate.notes import Reclaimed, Sample, Stall
 from dally.report.explanation import ACTION
 
 WOULD = "would"  # the kind of event that a dry run leaves instead of what it would have done
+RANKED: Final = frozenset((WAITS, RANK))  # kinds of decisions with a rank,
+UNTIL: Final = frozenset((RESERVE, ROUND))  # and with a moment
 Named = Callable[[int], str | None]  # a job's id by its number
 
 
@@ -78,33 +80,30 @@ def decision_rows(log: EventLog, topology: Topology, named: Named) -> list[dict[
     result = log.decisions
     rows: list[dict[str, Any]] = []
     first = 0
-    for place in range(len(result)):
-        last = int(result.timer_ends[place])
-        numbers = [_finite(result.timers_s[at]) for at in range(first, last)]
+    tiers, timers_s = topology.tiers, result.timers_s
+    columns = zip(  # looked up once: a cycle may rank thousands of jobs anew
+        result.times, result.kinds, result.jobs, result.gpus, result.groups, result.demand_kinds, result.tiers,
+        result.values, result.ties, result.others, result.timer_ends, strict=True,
+    )  # fmt: skip
+    for time_s, kind, job, gpus, group, demand_kind, tier, value, tie, other, end in columns:
+        last = int(end)
+        numbers = [_finite(timers_s[at]) for at in range(first, last)] if last > first else []
         first = last
-        kind, tier, value = int(result.kinds[place]), int(result.tiers[place]), _finite(result.values[place])
-        ranked = kind in (WAITS, RANK)
+        ranked, finite = kind in RANKED, _finite(value)
         record = {
-            "gpus": int(result.gpus[place]),
-            "group": int(result.groups[place]),
-            "tier": topology.tiers[tier] if tier >= 0 else None,
-            "demand_kind": int(result.demand_kinds[place]),
-            "rank": value if ranked else None,
-            "tie": _finite(result.ties[place]) if ranked else None,
-            "patience_s": value if kind == ACCEPT else None,
-            "until_s": value if kind in (RESERVE, ROUND) else None,
-            "winner": named(int(result.others[place])),
+            "gpus": int(gpus),
+            "group": int(group),
+            "tier": tiers[tier] if tier >= 0 else None,
+            "demand_kind": int(demand_kind),
+            "rank": finite if ranked else None,
+            "tie": _finite(tie) if ranked else None,
+            "patience_s": finite if kind == ACCEPT else None,
+            "until_s": finite if kind in UNTIL else None,
+            "winner": named(int(other)) if other >= 0 else None,
             "timers_s": numbers if kind == OFFER else [],
             "prices": [] if kind == OFFER else numbers,
         }
-        rows.append(
-            {
-                "time_s": result.times[place],
-                "kind": DECISION_NAMES[kind],
-                "job_id": named(int(result.jobs[place])),
-                "told": record,
-            }
-        )
+        rows.append({"time_s": time_s, "kind": DECISION_NAMES[kind], "job_id": named(int(job)), "told": record})
     return rows
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Container
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -32,6 +32,7 @@ class PodNotice:
     text: str = ""
     parts: Sentences | None = None
     pods: frozenset[str] = frozenset()  # their uids
+    seen: list[PodRecord] = field(default_factory=list)  # all of the gang's, when others were last looked for
     checked_s: float = 0.0  # when others were last looked for
 
 
@@ -52,7 +53,7 @@ class EventWriter:
         self._thread: threading.Thread | None = None
 
     def publish(self, publication: Publication, pods_of: Callable[[str], list[PodRecord]]) -> None:
-        """Note what is new in this cycle."""
+        """Note what is new in this cycle. `pods_of` gives the same list until a pod of the gang changes."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="events", daemon=True)
             self._thread.start()
@@ -106,8 +107,10 @@ class EventWriter:
             return
         changed = notice.kind != kind or not notice.text
         parts = Sentences.waiting(line.reason or line.state, text, changed, scheduled)
-        pods = [pod for pod in pods_of(line.job_id) if not pod.node]
-        self._reported[line.job_id] = PodNotice(now, kind, text, parts, frozenset(pod.uid for pod in pods), now)
+        seen = pods_of(line.job_id)
+        pods = [pod for pod in seen if not pod.node]
+        uids = frozenset(pod.uid for pod in pods)
+        self._reported[line.job_id] = PodNotice(now, kind, text, parts, uids, seen, now)
         if changed:
             self._note(pods, parts)
         else:
@@ -120,7 +123,10 @@ class EventWriter:
         if notice.parts is None or now - notice.checked_s < CHANGED_S or len(self._due) > MOST_DUE:
             return
         notice.checked_s = now
-        pods = [pod for pod in pods_of(job_id) if not pod.node and pod.uid not in notice.pods]
+        before, notice.seen = notice.seen, pods_of(job_id)
+        if notice.seen is before:
+            return  # thousands of gangs wait, and nearly all of them as they did
+        pods = [pod for pod in notice.seen if not pod.node and pod.uid not in notice.pods]
         if pods:
             notice.pods |= {pod.uid for pod in pods}
             self._note(pods, notice.parts)

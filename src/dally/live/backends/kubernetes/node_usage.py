@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 from operator import is_not
 from typing import Final
 
@@ -13,18 +14,17 @@ from dally.job_spec import JobSpec
 from dally.live.backends import base
 from dally.live.backends.base import ObservedJob, ObservedMachine
 from dally.live.backends.kubernetes.pod_needs import MB, Needs
-from dally.live.backends.kubernetes.pod_record import PodRecord
 
 DIGITS = 4  # of CPUs and MB, so that sums of the same pods are the same
 
 
-def with_needs(spec: JobSpec, pods: Sequence[PodRecord]) -> JobSpec:
+def with_needs(spec: JobSpec, needs: Iterable[Needs]) -> JobSpec:
     """The same with what each of its GPUs takes along, by the pod that takes most."""
     cpus, memory, others = 0.0, 0.0, dict[str, float]()
-    for pod in pods:
-        gpus = pod.needs.gpus
-        cpus, memory = max(cpus, pod.needs.cpus / gpus), max(memory, pod.needs.memory / gpus)
-        for name, amount in pod.needs.others:
+    for one in needs:
+        gpus = one.gpus
+        cpus, memory = max(cpus, one.cpus / gpus), max(memory, one.memory / gpus)
+        for name, amount in one.others:
             others[name] = max(others.get(name, 0.0), amount / gpus)
     stated = ",".join(f"{name}={amount:.9g}" for name, amount in sorted(others.items()))
     return replace(spec, cpus_per_gpu=cpus, memory_mb_per_gpu=memory / MB, resources_per_gpu=stated)
@@ -32,6 +32,8 @@ def with_needs(spec: JobSpec, pods: Sequence[PodRecord]) -> JobSpec:
 
 Holding = tuple[float, float, str, int]  # what a job takes along with each GPU, and its GPUs on a node
 NOTHING: Final[list[Holding]] = []
+LONGEST_CACHED: Final = 500  # characters of what jobs take along: most take the same
+Made = tuple[ObservedMachine, Needs, list[Holding], ObservedMachine]  # the last of the others, for one machine
 
 
 class MachineUsage:
@@ -42,7 +44,7 @@ class MachineUsage:
         self._usage = usage
         self._machines: tuple[ObservedMachine, ...] = ()
         self._of: tuple[int, list[ObservedMachine], tuple[ObservedJob, ...]] = -1, [], ()
-        self._made: dict[str, tuple[ObservedMachine, Needs, list[Holding], ObservedMachine]] = {}
+        self._made: dict[str, Made] = {}
 
     def of(
         self, machines: list[ObservedMachine], jobs: tuple[ObservedJob, ...], moves: int
@@ -64,9 +66,7 @@ class MachineUsage:
             taken, ours = self._usage(name), holdings.get(name, NOTHING)
             made = before.get(name)
             if made is None or made[0] is not machine or made[1] is not taken or made[2] != ours:
-                made = machine, taken, ours, _with_usage(machine, taken, ours)
-                if name in before and before[name][3] == made[3]:
-                    made = (*made[:3], before[name][3])
+                made = machine, taken, ours, _with_usage(machine, taken, ours, made)
             self._made[name] = made
             yield made[3]
 
@@ -83,19 +83,38 @@ def _holdings(jobs: Iterable[ObservedJob]) -> dict[str, list[Holding]]:
     return result
 
 
-def _with_usage(machine: ObservedMachine, taken: Needs, ours: Iterable[Holding]) -> ObservedMachine:
+def _with_usage(
+    machine: ObservedMachine, taken: Needs, ours: Iterable[Holding], before: Made | None
+) -> ObservedMachine:
+    """The same object as before if that is equal."""
     mine: defaultdict[str, float] = defaultdict(float)
     for cpus, memory_mb, stated, gpus in ours:
-        each = {"cpus": cpus, "memory_mb": memory_mb, **amounts("resources_per_gpu", stated)}
-        for resource, amount in each.items():
+        mine["cpus"] += cpus * gpus
+        mine["memory_mb"] += memory_mb * gpus
+        for resource, amount in _amounts(stated).items():
             mine[resource] += amount * gpus
     others = {name: _left(amount, mine[name]) for name, amount in taken.others}
-    return replace(
-        machine,
-        cpus_taken=_left(taken.cpus, mine["cpus"]),
-        memory_mb_taken=_left(taken.memory / MB, mine["memory_mb"]),
-        resources_taken={name: amount for name, amount in others.items() if amount > 0.0},
+    values = (
+        _left(taken.cpus, mine["cpus"]),
+        _left(taken.memory / MB, mine["memory_mb"]),
+        {name: amount for name, amount in others.items() if amount > 0.0},
     )
+    if before is not None and before[0] is machine:
+        result = before[3]
+        if values == (result.cpus_taken, result.memory_mb_taken, result.resources_taken):
+            return result
+    cpus_taken, memory_mb_taken, resources = values
+    result = replace(machine, cpus_taken=cpus_taken, memory_mb_taken=memory_mb_taken, resources_taken=resources)
+    return before[3] if before is not None and before[3] == result else result
+
+
+def _amounts(stated: str) -> dict[str, float]:
+    return _usual_amounts(stated) if len(stated) <= LONGEST_CACHED else amounts("resources_per_gpu", stated)
+
+
+@lru_cache(maxsize=1000)
+def _usual_amounts(stated: str) -> dict[str, float]:
+    return amounts("resources_per_gpu", stated)
 
 
 def _left(taken: float, mine: float) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from dally.job_spec import JobSpec
 from dally.live.backends import base
@@ -14,11 +15,13 @@ from dally.live.backends.kubernetes.neighbours import ALL_NODES, GangRoom
 from dally.live.backends.kubernetes.node_record import types_in
 from dally.live.backends.kubernetes.node_usage import with_needs
 from dally.live.backends.kubernetes.owners import POD_GROUP_APIS, Controller
-from dally.live.backends.kubernetes.pod_needs import MOST_GPUS
+from dally.live.backends.kubernetes.pod_needs import MOST_GPUS, Needs
 from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.quantity import whole_number
 from dally.live.backends.kubernetes.tenancy import UNKNOWN, PodOwner
 from dally.live.backends.stated_facts import read_facts
+
+LONGEST_CACHED: Final = 500  # characters of annotations; a user may write a quarter of a megabyte
 
 
 class GangSizes(NamedTuple):
@@ -53,7 +56,7 @@ class PodGang:
     @property
     def done(self) -> int:
         """Pods that have come to a good end."""
-        return sum(pod.phase == "Succeeded" for pod in self.ended)
+        return sum(pod.phase == "Succeeded" for pod in self.ended) if self.ended else 0
 
     @property
     def due(self) -> int:
@@ -159,8 +162,9 @@ def job_of_gang(
     pods = gang.pods() or gang.ended
     first = pods[0]
     stated = first.stated
-    problems: list[str] = []
-    facts = facts_of(stated, problems)
+    options = tuple([(name, stated[names.PREFIX + name]) for name in names.FACTS if names.PREFIX + name in stated])
+    facts, stated_fields, wrong = facts_of(options, tuple(dict.fromkeys([pod.needs for pod in pods])))
+    problems = list(wrong)
     state, reason, placement = _state(gang, abandoned, foreign)
     if state == base.QUEUED and bar:
         state, reason = base.HELD, bar
@@ -173,14 +177,14 @@ def job_of_gang(
     gpus = sizes.requested or _gpus(gang, pods, placement if state in (base.RUNNING, base.STARTING) else {})
     controller = gang.controller
     since_s = [controller.created_s] if controller is not None and controller.created_s else []
-    spec = replace(
-        with_needs(facts, pods), gpus=gpus, gpu_type="|".join(types_in(first.selector)),
-        group=_group(pods, facts, gpus), gpus_per_node=max(pod.needs.gpus for pod in pods) if room.apart else 0,
-        name=gang.key.name, command_line=first.command_line,
-        user=pod_owner.user or gang.key.namespace, account=gang.key.namespace,
-        queue=pod_owner.queue, priority=float(first.priority), limit_s=first.limit_s,
-        sizes=",".join(map(str, sizes.sizes)),
-    )  # fmt: skip
+    values = {
+        "gpus": gpus, "gpu_type": "|".join(types_in(first.selector)), "group": _group(pods, facts, gpus),
+        "gpus_per_node": max(pod.needs.gpus for pod in pods) if room.apart else 0,
+        "name": gang.key.name, "command_line": first.command_line, "user": pod_owner.user or gang.key.namespace,
+        "account": gang.key.namespace, "queue": pod_owner.queue, "priority": float(first.priority),
+        "limit_s": first.limit_s, "sizes": ",".join(map(str, sizes.sizes)),
+    }  # fmt: skip
+    spec = JobSpec(**(stated_fields | values))
     return ObservedJob(
         gang.key.job_id, state, spec, min(since_s or [pod.created_s for pod in pods]),
         placement={} if state in base.ENDED else placement,
@@ -189,17 +193,31 @@ def job_of_gang(
     )  # fmt: skip
 
 
-def facts_of(stated: dict[str, str], problems: list[str]) -> JobSpec:
-    """What annotations state."""
-    options = {name: stated[names.PREFIX + name] for name in names.FACTS if names.PREFIX + name in stated}
-    return read_facts(options, problems)
+Options = tuple[tuple[str, str], ...]  # annotations by name
+Facts = tuple[JobSpec, dict[str, Any], tuple[str, ...]]  # the spec, its fields without defaults, and problems
+
+
+def facts_of(options: Options, needs: tuple[Needs, ...]) -> Facts:
+    """What annotations state and what such pods need, and what is wrong with that."""
+    short = sum([len(text) for _, text in options]) <= LONGEST_CACHED
+    return _usual_facts(options, needs) if short else _new_facts(options, needs)
+
+
+def _new_facts(options: Options, needs: tuple[Needs, ...]) -> Facts:
+    problems: list[str] = []
+    spec = with_needs(read_facts(dict(options), problems), needs)
+    values = {each.name: (getattr(spec, each.name), each.default) for each in fields(JobSpec)}
+    return spec, {name: value for name, (value, usual) in values.items() if value != usual}, tuple(problems)
+
+
+_usual_facts = lru_cache(maxsize=1000)(_new_facts)  # most gangs are like others, and each is looked at many times
 
 
 def _state(gang: PodGang, abandoned: str | None, foreign: bool) -> tuple[str, str, Placement]:
     """State, why, and GPUs."""
+    if foreign and (gang.bound or gang.stopping):  # until they are gone, its pods take their GPUs
+        return base.RUNNING, "", placement_of_pods([*gang.bound, *gang.stopping])
     if gang.bound:
-        if foreign:
-            return base.RUNNING, "", placement_of_pods(gang.bound)
         if abandoned is not None or (gang.half and not gang.plan and not gang.bare):
             return base.STOPPING, abandoned or "", placement_of_pods([*gang.bound, *gang.stopping])
         if gang.half and gang.bare and not (gang.plan and gang.waiting):

@@ -45,6 +45,7 @@ class PodLedger:
         self._gangs: dict[GangKey, dict[str, PodRecord]] = {}
         self._nodes: dict[str, dict[str, PodRecord]] = {}
         self._apart: dict[str, PodRecord] = {}  # on a node and with required anti-affinity
+        self._in_order: dict[GangKey, list[PodRecord]] = {}  # as `gang` gives them, until one of them changes
         self._placeholders: dict[GangKey, Sequence[PodRecord]] = {}  # for pods that are not made yet
         self._usage: dict[str, Needs] = {}
         self._bound: dict[str, tuple[str, dict[str, str], float]] = {}  # by uid: node, annotations, until when
@@ -133,6 +134,7 @@ class PodLedger:
             self.dirty.add(before.key)
         self._pods[pod.uid] = pod
         self._gangs.setdefault(pod.key, {})[pod.uid] = pod
+        self._in_order.pop(pod.key, None)
         if pod.node:
             self._nodes.setdefault(pod.node, {})[pod.uid] = pod
             self._usage.pop(pod.node, None)
@@ -142,6 +144,7 @@ class PodLedger:
     def _take_out(self, pod: PodRecord) -> None:
         gang = self._gangs.get(pod.key, {})
         gang.pop(pod.uid, None)
+        self._in_order.pop(pod.key, None)
         if not gang:
             self._gangs.pop(pod.key, None)
         self._usage.pop(pod.node, None)
@@ -185,15 +188,24 @@ class PodLedger:
                 self._placeholders[key] = pods
             else:
                 self._placeholders.pop(key, None)
+            self._in_order.pop(key, None)
         self.touch(key)
 
     # What others ask.
 
     def gang(self, key: GangKey) -> list[PodRecord]:
-        """Its pods, in order of rank."""
+        """Its pods, in order of rank; the same list, which is nobody's to change, until one of them changes."""
         with self.lock:
-            pods = list(self._gangs.get(key, {}).values())
-            placeholders = self._placeholders.get(key, ())
+            pods = self._in_order.get(key)
+            if pods is None:
+                pods = self._sorted(key)
+                if pods:
+                    self._in_order[key] = pods
+            return pods
+
+    def _sorted(self, key: GangKey) -> list[PodRecord]:
+        pods = list(self._gangs.get(key, {}).values())
+        placeholders = self._placeholders.get(key, ())
         live = [pod for pod in pods if not (pod.ended or pod.stopping)]
         if len(live) < len(placeholders) and not any(pod.node for pod in live):
             return [*placeholders, *(pod for pod in pods if pod.ended or pod.stopping)]
