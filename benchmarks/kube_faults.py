@@ -41,7 +41,7 @@ PAUSE_S: Final = 6.0  # between two faults
 RATE: Final = 0.08  # of requests that go wrong
 WHOLE_WITHIN_S: Final = 30.0  # after the last fault
 WAITING: Final = 12  # gangs, at least, as long as faults come
-DRAIN_S: Final = 240.0  # for what is left to end after the last fault
+DRAIN_S: Final = 480.0  # for what is left to end after the last fault: a Job controller backs off for up to 6 min
 
 
 class BareWatcher(Recorder):
@@ -129,9 +129,10 @@ class FaultyKube:
                 self._daemons[host] = subprocess.Popen([*words, host, backend], stdout=log, stderr=log)
 
     def state_of(self, gang: str) -> list[str]:
-        """Its pods, a line each."""
-        rows = [one for one in self._kube.pods() if _gang(one) == gang]
-        return [_line(one) for one in rows] or ["it has no pods"]
+        """What its Job says of itself, and its pods, a line each."""
+        jobs = [one for one in self._kube.admin.get(JOBS)["items"] if one["metadata"]["name"] == gang]
+        rows = [_line(one) for one in self._kube.pods() if _gang(one) == gang]
+        return [*(f"Job {one.get('status')}" for one in jobs), *rows] or ["it has no pods"]
 
     def stop(self) -> None:
         """Both daemons, and the proxy."""

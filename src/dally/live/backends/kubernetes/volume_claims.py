@@ -97,6 +97,8 @@ class VolumeClaims:
 
     def unmodelled(self, pods: Sequence[PodRecord]) -> str:
         """A claim of these pods of a sort that nobody here checks."""
+        if not any(pod.rules.claims for pod in pods):
+            return ""
         users = Counter(key for pod in pods for key in set(_keys(pod)))
         for key, claim in self._of(pods):
             if claim.unmodelled:
