@@ -13,6 +13,8 @@ import pytest
 
 from tests.cli.conftest import dally as dally
 from tests.live.kube_cluster import BUNDLE, KubeCluster, kube_cluster
+from tests.live.kube_memory import backend as backend
+from tests.live.kube_memory import server as server
 from tests.live.slurm_cluster import SlurmCluster, missing, slurm_cluster
 from tests.live.slurm_site import SlurmSite, missing_for_a_site, slurm_site
 

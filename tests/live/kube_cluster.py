@@ -33,7 +33,7 @@ rules:
 """
 
 
-def until(done: Callable[[], Any], seconds: float = 20.0) -> Any:
+def until(done: Callable[[], Any], seconds: float = 60.0) -> Any:
     """What it returns once that is something."""
     end = time.monotonic() + seconds
     while not (found := done()):

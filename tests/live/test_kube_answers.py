@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,9 +11,8 @@ import pytest
 import yaml
 
 from dally.live.backends import base
-from dally.live.backends.base import BackendError, ObservedJob, StartOrder
+from dally.live.backends.base import BackendError, StartOrder
 from dally.live.backends.kubernetes import (
-    KubeOptions,
     KubernetesBackend,
     gang_ledger,
     gang_repair,
@@ -28,81 +25,7 @@ from dally.live.backends.kubernetes.leader import Leader
 from dally.live.backends.kubernetes.order_journal import AnnouncedBinding, decode, encode
 from dally.live.backends.kubernetes.plan_seal import PlanSeal
 from tests.live.kube_cluster import pod, until
-
-JOBS = "/apis/batch/v1/namespaces/a/jobs"
-PODS = "/api/v1/namespaces/a/pods"
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/dally/leases"
-
-
-class Server:
-    """Two nodes of 8 GPUs, and whatever a test puts there: objects by path, or exceptions."""
-
-    def __init__(self) -> None:
-        room = {"nvidia.com/gpu": "8", "cpu": "96", "memory": "1Ti"}
-        self.nodes: list[Entry] = [
-            {"metadata": {"name": f"n{at}"}, "status": {"allocatable": room}} for at in (1, 2)
-        ]
-        self.pods: list[Entry] = []
-        self.objects: dict[str, Any] = {"/version": {}}
-        self.asked: list[tuple[str, str, Any]] = []
-
-    def call(self, method: str, path: str, body: Any = None, *_: Any, **__: Any) -> Any:
-        self.asked.append((method, path, body))
-        for folder, items in (("/api/v1/nodes", self.nodes), ("/api/v1/pods", self.pods)):
-            if path == folder:
-                return {"metadata": {"resourceVersion": "1"}, "items": items}
-        found = self.objects.get(path, RefusedError(path, 404, {}) if method == "GET" else {})
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    def watch(self, path: str, version: str, seconds: int, stop: threading.Event) -> Iterator[Entry]:
-        del path, version, seconds
-        stop.wait(5.0)
-        yield from ()
-
-    def orders(self, method: str) -> dict[str, Any]:
-        """Bodies by path."""
-        return {path: body for how, path, body in self.asked if how == method}
-
-
-@pytest.fixture
-def server() -> Server:
-    return Server()
-
-
-@pytest.fixture
-def backend(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesBackend]:
-    config = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
-        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }  # fmt: skip
-    (tmp_path / "config").write_text(yaml.safe_dump(config))
-    made = KubernetesBackend(KubeOptions(str(tmp_path / "config"), events=False))
-    monkeypatch.setattr(made.api, "call", server.call)
-    monkeypatch.setattr(made.api, "watch", server.watch)
-    yield made
-    made.close()
-
-
-def of_job(job: str, number: int = 0, gpus: int = 8, node: str = "", **reference: str) -> Entry:
-    """A pod of a Job, or of what its reference says."""
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-{job}", "controller": True}
-    entry = pod(f"{job}-{number}", gpus)
-    about = {"namespace": "a", "uid": f"{job}-{number}", "ownerReferences": [owner | reference]}
-    entry["metadata"] |= about
-    entry["spec"] |= {"nodeName": node} if node else {}
-    return entry
-
-
-def job_of(name: str, pods: int) -> Entry:
-    template = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}
-    return {"metadata": {"uid": f"uid-{name}"}, "spec": {"parallelism": pods, "template": template}}
-
-
-def told(backend: KubernetesBackend) -> dict[str, ObservedJob]:
-    return {job.spec.name: job for job in backend.snapshot().jobs}
+from tests.live.kube_memory import JOBS, LEASES, PODS, Server, job_of, of_job, told
 
 
 def test_a_helper_that_cannot_be_bound(server: Server, backend: KubernetesBackend) -> None:
@@ -203,6 +126,15 @@ def test_a_job_whose_pods_are_gone(
     assert (found["j"].state if "j" in found else None) == state
 
 
+def test_more_gpus_than_a_machine_has(server: Server, backend: KubernetesBackend) -> None:
+    """Neither a pod that names its node itself nor a node of 5,000 GPUs ends the daemon at its start."""
+    server.pods.append(of_job("j", gpus=5000, node="n1"))
+    server.nodes.append({"metadata": {"name": "n3"}, "status": {"allocatable": {"nvidia.com/gpu": "5000"}}})
+    assert backend.topology().names[0] == ["n1", "n2"]
+    assert [(one.name, one.gpus) for one in backend.snapshot().machines] == [("n1", 8), ("n2", 8)]
+    assert "/api/v1/nodes: n3: ValueError: 5000 GPUs: at most 1024 a machine" in backend.snapshot().problems
+
+
 def test_no_answer_at_all_costs_the_turn(server: Server, backend: KubernetesBackend) -> None:
     server.objects[f"{JOBS}/j"] = BackendError("connection refused")
     server.pods.append(of_job("j"))
@@ -249,7 +181,7 @@ def test_the_lease_is_kept_whatever_the_answer(monkeypatch: pytest.MonkeyPatch) 
     )
     made = Leader(cast(KubeApi, api), "dally", "lease")
     made.acquire()
-    until(lambda: not answers and len(written) > 4, 5.0)
+    until(lambda: not answers and len(written) > 4)
     made.check()
     made.release()
     assert {body["spec"]["holderIdentity"] for body in written} == {made.me}

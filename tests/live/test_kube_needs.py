@@ -14,9 +14,7 @@ from dally.live.backends.kubernetes.taints import Taint, tolerations_of, untoler
 from dally.live.config import Setup
 from tests.live.bench import LiveBench
 from tests.live.kube_cluster import pod
-from tests.live.test_kube_answers import Server
-from tests.live.test_kube_answers import backend as backend
-from tests.live.test_kube_answers import server as server
+from tests.live.kube_memory import Server
 
 GPU = "nvidia.com/gpu"
 

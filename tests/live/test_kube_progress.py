@@ -87,7 +87,7 @@ class Trains:
         self.folder = folder
         self.site = Site(kube, folder / "state", setup=setup, logs="true")
         self.loops: list[subprocess.Popen[bytes]] = []
-        self.site.daemon.run_cycle()
+        self.site.cycle()
         self.scheduler.progress = ProgressReader(every_s=0.5)
 
     @property
@@ -186,5 +186,5 @@ def test_printed_steps_teach_to_keep_a_job_together(kube: KubeCluster, trains: T
     third = trains.post()
     assert trains.slowdown_apart(third) > before + 0.2
     for _ in range(5):
-        trains.site.daemon.run_cycle()
+        trains.site.cycle()
     assert not trains.site.runs(third)  # though two nodes are free

@@ -77,7 +77,7 @@ def test_quotas_follow_the_cluster(kube: KubeCluster, folders: dict[str, str], t
         kube.admin.post(PODS, pod(f"g-{number}", 8, labels=labels))
     site.go_on(lambda: "default.gang.g" in site.daemon.status.by_id)
     for _ in range(5):
-        site.daemon.run_cycle()
+        site.cycle()
     line = site.daemon.status.by_id["default.gang.g"]
     assert (line.state, site.teams()) == ("waiting", ["vision"])
     assert not any(one["spec"].get("nodeName") for one in kube.pods())
@@ -136,7 +136,7 @@ def test_lent_gpus_are_reclaimed_at_once(kube: KubeCluster, folders: dict[str, s
         site.go_on(lambda: all(site.runs(f"default.gang.lent{number}") for number in range(2)))
         gang(kube, "due", 8, "vision")
         try:
-            site.go_on(lambda: site.runs("default.gang.due"), 10.0)
+            site.go_on(lambda: site.runs("default.gang.due"))
         except AssertionError:
             raise AssertionError(
                 str(site.daemon.status.by_id["default.gang.due"])

@@ -288,7 +288,7 @@ def test_types_of_gpu() -> None:
     assert [machine.gpu_type for machine in nodes.machines()] == ["A100", "H100", "H100"]
     api, pool = cast(KubeApi, None), ThreadPoolExecutor(1)
     rules = Neighbours(pods, nodes), VolumeClaims(api, pool), Owners(api, pool), Tenancy(TRUSTED, None)
-    gangs = GangLedger(pods, nodes, *rules, lambda _: True)
+    gangs = GangLedger(pods, nodes, *rules, lambda _: True, {})
     for name, chosen in (("typed", {label: "H100"}), ("pinned", {label: "H100", "pool": "p1"})):
         about = {"name": name, "namespace": "a", "uid": name, "creationTimestamp": CREATED}
         spec = {"nodeSelector": chosen, "containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}

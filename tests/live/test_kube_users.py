@@ -43,12 +43,20 @@ class Site:
         self.service = Service(config)
         self.daemon = self.service.daemon
 
-    def go_on(self, done: Callable[[], Any], seconds: float = 20.0) -> None:
-        until_s = time.monotonic() + seconds
+    def go_on(self, done: Callable[[], Any], seconds: float = 60.0) -> None:
+        until_s, problem = time.monotonic() + seconds, ""
         while not done():
-            assert time.monotonic() < until_s, self.daemon.status.problems
-            self.daemon.run_cycle()
+            assert time.monotonic() < until_s, (self.daemon.status.problems, problem)
+            problem = self.cycle()
             self.service.backend.wait(0.1)
+
+    def cycle(self) -> str:
+        """One turn; on a busy machine the lease may not be renewed in time, which costs it, as it does a daemon."""
+        try:
+            self.daemon.run_cycle()
+        except BackendError as error:
+            return str(error)
+        return ""
 
     def runs(self, job_id: str) -> bool:
         line = self.daemon.status.by_id.get(job_id)
@@ -193,7 +201,7 @@ def test_a_dry_run_only_looks(kube: KubeCluster, tmp_path: Path) -> None:
     until(lambda: len(kube.pods()) == 4)
     site.go_on(lambda: site.daemon.status.by_id.get("default.job.would"))
     for _ in range(3):
-        site.daemon.run_cycle()
+        site.cycle()
     would = [row["reason"] for row in site.service.store.rows(select(EVENTS)) if row["kind"] == "would"]
     site.service.close()
     assert would == ["run on n01:8+n02:8+n03:8+n04:8"]

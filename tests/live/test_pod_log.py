@@ -13,9 +13,7 @@ from dally.live.backends.kubernetes.pod_log import PodLog
 from dally.live.backends.kubernetes.pod_record import pod_record
 from dally.progress.line_parser import parse_line
 from tests.live.kube_cluster import pod
-from tests.live.test_kube_answers import Server, backend, of_job, server
-
-__all__ = ["backend", "server"]  # fixtures
+from tests.live.kube_memory import Server, of_job
 
 
 class Logs:

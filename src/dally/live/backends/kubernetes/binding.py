@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from dally.live.backends.base import BackendError, Placement
@@ -16,13 +17,17 @@ from dally.live.backends.kubernetes.order_journal import AnnouncedBinding, Order
 from dally.live.backends.kubernetes.plan_seal import PlanSeal
 from dally.live.backends.kubernetes.pod_gang import write_placement
 from dally.live.backends.kubernetes.pod_ledger import PodLedger
-from dally.live.backends.kubernetes.pod_record import PodRecord
+from dally.live.backends.kubernetes.pod_record import GangKey, PodRecord
 from dally.live.backends.kubernetes.scheduling_gates import HOST, open_patch
 from dally.live.backends.kubernetes.volume_claims import VolumeClaims
 
 WITHIN_S: Final = 5.0  # a busy or silent server is asked again for so long
+REFUSED_FOR_S: Final = 5.0  # shown as blocked; it is tried again as seldom as any blocked job
+MOST_ANNOUNCED: Final = 2_000  # pods at a time: a Lease takes 256 KiB of annotations, some 5,000 pods
 CONFLICT: Final = 409
 MISSING: Final = 404
+
+Task = tuple[PodRecord, str, dict[str, str], Fence]  # a pod, its node, what is written on it, who may have it bound
 
 
 class Seating(NamedTuple):
@@ -35,7 +40,7 @@ class Seating(NamedTuple):
     tier: str
     fence: Fence
 
-    def tasks(self) -> Iterator[tuple[PodRecord, str, dict[str, str], Fence]]:
+    def tasks(self) -> Iterator[Task]:
         """Pod by pod: its node, what is written on it, and who may have it bound."""
         plan = write_placement(self.placement)
         for pod, node, rank in zip(self.pods, self.nodes, self.ranks, strict=False):
@@ -64,7 +69,9 @@ class Binder:
         seal: PlanSeal,
         journal: OrderJournal,
         scheduler: str,
+        refused: dict[GangKey, tuple[str, float]],
     ) -> None:
+        """`refused`: gangs that a rule of the server keeps from being bound, why, and for how long that counts."""
         self._api = api
         self._pool = pool
         self._ledger = ledger
@@ -74,6 +81,7 @@ class Binder:
         self._seal = seal
         self._journal = journal
         self._scheduler = scheduler
+        self._refused = refused
 
     def bind(self, seating: Seating) -> None:
         """Bind each pod to its node; if one cannot be, those that were go back, and a BackendError says why."""
@@ -83,33 +91,43 @@ class Binder:
 
     def bind_all(self, seatings: Sequence[Seating]) -> list[str]:
         """Each gang whole or not at all, all of them at once; what went wrong with each."""
-        try:
-            self._announce(seatings)
-        except BackendError as error:
-            return [str(error)] * len(seatings)
-        begun = [self._begin(seating) for seating in seatings]
-        answers = [self._finish(seating, bound) for seating, bound in zip(seatings, begun, strict=True)]
-        self._journal.clear()
-        return answers
+        problems, begun = self._bind_each(seatings)
+        for number in begun:
+            if problems[number]:
+                problems[number] = [self._take_back(seatings[number], problems[number][0])]
+        return [lines[0] if lines else "" for lines in problems]
 
     def seat(self, seating: Seating) -> list[str]:
         """Bind each pod that can be; what went wrong, a line each. None goes back: the gang runs without."""
-        try:
-            self._announce([seating])
-        except BackendError as error:
-            return [str(error)]
-        problems = [problem for problem in [answer.result() for answer in self._begin(seating)] if problem]
-        self._journal.clear()
+        (problems,), _ = self._bind_each([seating])
         return problems
 
-    def _announce(self, seatings: Sequence[Seating]) -> None:
+    def _bind_each(self, seatings: Sequence[Seating]) -> tuple[list[list[str]], list[int]]:
+        """What went wrong with the pods of each, and of which any were sent: not of what cannot be announced."""
+        problems: list[list[str]] = [[] for _ in seatings]
+        begun: dict[int, None] = {}
+        for every in _batches(seatings):
+            batch = [(number, task) for number, task in every if not problems[number]]
+            try:
+                self._announce([task for _, task in batch])
+            except BackendError as error:
+                for number, _ in batch:
+                    problems[number] = [str(error)]
+                continue
+            begun |= dict.fromkeys(number for number, _ in batch)
+            answers = [(number, self._pool.submit(self._bind, *task)) for number, task in batch]
+            for number, answer in answers:
+                problems[number] += filter(None, (answer.result(),))
+            self._journal.clear()
+        return problems, list(begun)
+
+    def _announce(self, tasks: Sequence[Task]) -> None:
         """Gated pods are not bound by us: Kubernetes' scheduler looks for itself whether there is room."""
-        if any(seating.fence.leader is not None for seating in seatings):
+        if any(fence.leader is not None for *_, fence in tasks):
             written = (names.RANK, names.PLACEMENT, names.TIER)
             self._journal.announce(
                 AnnouncedBinding(pod.namespace, pod.name, pod.uid, node, *(notes[name] for name in written))
-                for seating in seatings
-                for pod, node, notes, _ in seating.tasks()
+                for pod, node, notes, _ in tasks
                 if pod.scheduler == self._scheduler
             )
 
@@ -128,19 +146,10 @@ class Binder:
         try:
             self._api.insist("POST", f"{path}/binding", body, WITHIN_S, left_s=fence.left_s)
         except RefusedError as refused:
-            if refused.code in (CONFLICT, MISSING):
-                return False  # it is bound, or gone
+            if refused.is_final:
+                return False  # it is bound, or gone, or a rule keeps it from being bound, by a late request too
             raise
         return True
-
-    def _begin(self, seating: Seating) -> list[Future[str]]:
-        """Have its pods bound as threads come free."""
-        return [self._pool.submit(self._bind, *task) for task in seating.tasks()]
-
-    def _finish(self, seating: Seating, answers: Sequence[Future[str]]) -> str:
-        """Once all have answered: what went wrong, and nothing if the gang is bound whole."""
-        problems = [problem for problem in [answer.result() for answer in answers] if problem]
-        return self._take_back(seating, problems[0]) if problems else ""
 
     def _take_back(self, seating: Seating, problem: str) -> str:
         """The others of the gang are evicted, but pods without a controller: these are left to be completed."""
@@ -164,7 +173,11 @@ class Binder:
                 self._api.insist("POST", f"{pod.path}/binding", body, WITHIN_S, left_s=fence.left_s)
         except RefusedError as refused:
             if refused.code != CONFLICT or not self._is_bound(pod, node):
-                return f"pod {pod.name}: {refused}"
+                problem = f"pod {pod.name}: {refused}"
+                if refused.is_final and refused.code not in (CONFLICT, MISSING):
+                    self._refused[pod.key] = problem, time.monotonic() + REFUSED_FOR_S
+                    self._ledger.touch(pod.key)
+                return problem
         except BackendError as error:
             if not self._is_bound(pod, node):
                 return f"pod {pod.name}: {error}"
@@ -191,6 +204,22 @@ class Binder:
         except BackendError:
             return False
         return any(row["metadata"]["uid"] == pod.uid and row["spec"].get("nodeName") == node for row in rows)
+
+
+def _batches(seatings: Sequence[Seating]) -> Iterator[list[tuple[int, Task]]]:
+    """So many pods as can be announced together, with the numbers of their gangs; larger gangs alone are split."""
+    batch: list[tuple[int, Task]] = []
+    for number, seating in enumerate(seatings):
+        gang = [(number, task) for task in seating.tasks()]
+        if batch and len(batch) + len(gang) > MOST_ANNOUNCED:
+            yield batch
+            batch = []
+        batch += gang
+        while len(batch) > MOST_ANNOUNCED:
+            yield batch[:MOST_ANNOUNCED]
+            batch = batch[MOST_ANNOUNCED:]
+    if batch:
+        yield batch
 
 
 def binding(namespace: str, name: str, uid: str, node: str, notes: dict[str, str]) -> dict[str, object]:

@@ -38,11 +38,13 @@ class GangLedger:
         owners: Owners,
         tenancy: Tenancy,
         ours: Callable[[PodRecord], bool],
+        refused: dict[GangKey, tuple[str, float]],
         why_not: Callable[[GangKey], str] = lambda _: "",
         sizes_of: Callable[[PodGang, str], GangSizes] = lambda gang, stated: RIGID,
     ) -> None:
-        """`why_not`: why a gang is left alone for now, whatever its pods say; empty: it is not.
+        """`refused`: gangs that the server would not bind, why, and until when they are blocked by that.
 
+        `why_not`: why a gang is left alone for now, whatever its pods say; empty: it is not.
         `sizes_of`: the sizes of a gang whose pods state some.
         """
         self.abandoned: dict[GangKey, str] = {}  # and why
@@ -57,6 +59,7 @@ class GangLedger:
         self._owners = owners
         self._tenancy = tenancy
         self._ours = ours
+        self._refused = refused
         self._why_not = why_not
         self._sizes_of = sizes_of
         self._gangs: dict[GangKey, PodGang] = {}
@@ -75,7 +78,7 @@ class GangLedger:
             if self._nodes.take_changes():
                 dirty |= self._gangs.keys()
             dirty |= self._crowded()
-        dirty |= self._unclear() | self._unbound() | self._avoided_for_long()
+        dirty |= self._unclear() | self._unbound() | self._avoided_for_long() | self._refused_for_long()
         result = {key: self._pods.gang(key) for key in dirty}
         try:
             named = ((key, pods) for key, pods in result.items() if pods and self._ours(pods[0]))
@@ -131,6 +134,14 @@ class GangLedger:
         result = {key for key, (_, until_s) in self.avoided.items() if now >= until_s}
         for key in result:
             del self.avoided[key]
+        return result
+
+    def _refused_for_long(self) -> set[GangKey]:
+        """Gangs that may be tried again."""
+        now = time.monotonic()
+        result = {key for key, (_, until_s) in list(self._refused.items()) if now >= until_s}
+        for key in result:
+            del self._refused[key]
         return result
 
     def _unbound(self) -> set[GangKey]:
@@ -258,6 +269,8 @@ class GangLedger:
         room = self._neighbours.room_of(gang.waiting, gpus)
         if room.allowed is None:
             room = room._replace(allowed=allowed)
+        if gang.key in self._refused:
+            room = room._replace(blocked=self._refused[gang.key][0])
         return job_of_gang(gang, abandoned, foreign, bar or unmodelled(room.problem), room, pod_owner, sizes)
 
     def _permitted(self, pods: list[PodRecord]) -> frozenset[str] | None:

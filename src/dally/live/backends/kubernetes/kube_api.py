@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +28,9 @@ TIMEOUT_S: Final = 15.0
 LONGEST_COMPLAINT: Final = 300  # characters
 TOKEN_FOR_S: Final = 1.0
 PAUSE_S: Final = 0.2  # before a call that failed is tried again
+UNKNOWN_USER: Final = 401
+FORBIDDEN: Final = 403
+_RIGHTS: Final = re.compile(r'User "[^"]*" cannot ')  # how the server says that a user may not do something
 LATER: Final = frozenset((429, 500, 502, 503, 504))  # the server may take the same later
 
 
@@ -38,6 +42,14 @@ class RefusedError(BackendError):
         self.status = status
         record = status.get("message") or status.get("reason") or "no reason given"
         super().__init__(one_line(f"{what}: {code}: {record}", LONGEST_COMPLAINT))
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the same will be refused again. A server that has just begun does not know rights yet."""
+        if self.code != FORBIDDEN:
+            return self.code not in (*LATER, UNKNOWN_USER)
+        message = str(self.status.get("message") or "")
+        return ("is forbidden: " in message and not _RIGHTS.search(message)) or "admission webhook" in message
 
 
 class KubeApi:
@@ -171,8 +183,7 @@ class KubeApi:
                 result: Entry = self.call(method, path, body, kind, timeout_s=limit_s)
                 return result
             except RefusedError as refused:
-                later = refused.code in LATER or (refused.code == 403 and not _is_final(refused))
-                if not later or time.monotonic() + PAUSE_S > until_s:
+                if refused.is_final or refused.code == UNKNOWN_USER or time.monotonic() + PAUSE_S > until_s:
                     raise
             except BackendError:
                 if time.monotonic() + PAUSE_S > until_s:
@@ -238,11 +249,6 @@ def _user_token_file(kubeconfig: str, context: str) -> str:
     except Exception:  # of a shape that the official client has taken: then there is no such file
         return ""
     return str(Path(user_entry.path or ".").parent / path) if path else ""  # beside the kubeconfig
-
-
-def _is_final(refused: RefusedError) -> bool:
-    """Whether it is a quota or an admission rule that refuses: rights may only not be known to a new server yet."""
-    return "exceeded quota" in str(refused) or "admission webhook" in str(refused)
 
 
 def _inside_a_pod() -> bool:

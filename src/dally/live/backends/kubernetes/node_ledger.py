@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from dally.cluster.formats.from_machines import ImportOptions, assemble, describe
+from dally.cluster.formats.from_machines import MOST_GPUS_PER_MACHINE, ImportOptions, assemble, describe
 from dally.cluster.formats.kubernetes import PRESETS, TYPE_LABELS, gpu_type_of, place_nodes
 from dally.cluster.topology import Machine, Topology
 from dally.errors import InputError
@@ -102,7 +102,10 @@ class NodeLedger:
             if not nodes:
                 chosen = f", of those with labels {self._options.nodes}" if self._options.nodes else ""
                 raise BackendError(f"{NO_GPUS}{chosen} (nvidia.com/gpu or amd.com/gpu)")
-            counts = {name: max(node.capacity_gpus, held(name)) for name, node in nodes.items()}
+            counts = {  # pods that name their node themselves may ask for any number
+                name: max(node.capacity_gpus, min(held(name), MOST_GPUS_PER_MACHINE))
+                for name, node in nodes.items()
+            }
             topology = self._tree(nodes, counts)
             self._drawn = dict(nodes)
             self._allowed.clear()

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dally.cluster.formats.from_machines import MOST_GPUS_PER_MACHINE
 from dally.cluster.formats.kubernetes import GPU_RESOURCES, TYPE_LABELS
 from dally.live.backends import base
 from dally.live.backends.kubernetes import names
@@ -44,10 +45,11 @@ def node_record(entry: Entry, taints: Collection[str]) -> NodeRecord:
     labels = {str(name): str(value) for name, value in (about.get("labels") or {}).items()}
     owned = int(sum(quantity((status.get("capacity") or {}).get(name, 0)) for name in GPU_RESOURCES))
     ready = not any(map(_is_not_ready, status.get("conditions") or ()))
+    gpus = max(room.gpus, owned)
+    if gpus > MOST_GPUS_PER_MACHINE:
+        raise ValueError(f"{gpus} GPUs: at most {MOST_GPUS_PER_MACHINE} a machine")
     true = [str(row.get("type")) for row in status.get("conditions") or () if row.get("status") == "True"]
-    return NodeRecord(
-        about["name"], labels, room, state, reason, max(room.gpus, owned), ready, all_taints, tuple(true)
-    )
+    return NodeRecord(about["name"], labels, room, state, reason, gpus, ready, all_taints, tuple(true))
 
 
 def _is_not_ready(condition: Entry) -> bool:

@@ -52,7 +52,7 @@ class OrderJournal:
 
 
 def encode(bindings: Iterable[AnnouncedBinding]) -> str:
-    """A gang's pods in one row; nothing for no pods. A lease takes 256 KiB, some 5,000 pods."""
+    """A gang's pods in one row; nothing for no pods."""
     gangs: dict[tuple[str, str], list[Row]] = {}
     for one in bindings:
         gangs.setdefault((one.placement, one.tier), []).append([*one[:5]])
