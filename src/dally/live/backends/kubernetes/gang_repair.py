@@ -7,7 +7,7 @@ to finish a gang stands on each of its bound pods.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from dally.live.backends import base
@@ -25,6 +25,7 @@ from dally.live.backends.kubernetes.ranks import seats
 
 REPLACEMENT_WAIT_S: Final = 3.0  # for a controller to make the pods that are missing
 OVERTIME_S: Final = 30.0  # beyond its grace, before a pod counts as stuck
+LONGEST_GRACE_S: Final = 3600.0  # that counts: users may state years
 PLACE_WITHIN_S: Final = 60.0  # for Kubernetes' own scheduler to bind pods that were let through their gate
 AVOID_S: Final = 300.0  # nodes to which it did not bind them
 
@@ -42,8 +43,11 @@ class GangRepair:
         abandoned: dict[GangKey, str],
         avoided: dict[GangKey, tuple[frozenset[str], float]],
         force: bool,
+        disown: Callable[[PodRecord], None],
     ) -> None:
-        """`abandoned`: gangs on their way out and why, which this adds to and takes from.
+        """`disown`: have a pod that does not end be nobody's of ours.
+
+        `abandoned`: gangs on their way out and why, which this adds to and takes from.
 
         `avoided`: nodes that a gang is not to get, and until when, which this adds to.
         """
@@ -55,11 +59,11 @@ class GangRepair:
         self._nodes = nodes
         self._overbooking = overbooking
         self._force = force
+        self._disown = disown
         self._fence = Fence()
         self._half_since_s: dict[GangKey, float] = {}
         self._pinned_since_s: dict[GangKey, float] = {}
         self._going_since_s: dict[str, float] = {}
-        self._reported: set[str] = set()  # pods that were reported as stuck
 
     def repair_gangs(self, gangs: Sequence[PodGang], tier_of: dict[GangKey, str], fence: Fence) -> list[str]:
         """Do what can be done now; what an operator should know, a line each."""
@@ -87,7 +91,6 @@ class GangRepair:
                 problems += self._one(gang, tier_of.get(key, ""))
         self._half_since_s = {key: since for key, since in self._half_since_s.items() if key in half}
         self._going_since_s = {uid: since for uid, since in self._going_since_s.items() if uid in going}
-        self._reported &= going
         self._pinned_since_s = {key: since for key, since in self._pinned_since_s.items() if key in pinned}
         if self._abandoned:
             for key in self._abandoned.keys() - {gang.key for gang in gangs}:
@@ -181,12 +184,15 @@ class GangRepair:
         return [f"job {gang.key.job_id} is stopped: {why}", *stuck]
 
     def _stuck(self, gang: PodGang) -> list[str]:
-        """Pods that should have ended long ago: told once, and removed if the operator wants that."""
+        """Pods that should have ended long ago: told once, and removed if the operator wants that.
+
+        They keep their own GPUs, and no longer hold up their gang, nor the GPUs that it had elsewhere.
+        """
         result = []
         for pod in gang.stopping:
             since_s = self._going_since_s.setdefault(pod.uid, time.monotonic())
-            if time.monotonic() - since_s > pod.grace_s + OVERTIME_S and pod.uid not in self._reported:
-                self._reported.add(pod.uid)
+            if time.monotonic() - since_s > min(pod.grace_s, LONGEST_GRACE_S) + OVERTIME_S:
+                self._disown(pod)
                 result.append(f"pod {pod.namespace}/{pod.name} does not end on {pod.node}")
                 if self._force:
                     result += self._remove(pod)

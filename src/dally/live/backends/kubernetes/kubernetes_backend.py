@@ -119,7 +119,7 @@ class KubernetesBackend(JobByJob):
         self._progress = PodProgress(self.api, self._gangs, options.logs)
         self._gang_repair = GangRepair(
             self._binder, self._evictor, self._room, self.nodes, Overbooking(self.ledger, self.nodes),
-            self._gangs.abandoned, self._gangs.avoided, options.force,
+            self._gangs.abandoned, self._gangs.avoided, options.force, self.ledger.disown,
         )  # fmt: skip
         self._hostfiles = Hostfiles(self.api)
         self._event_writer: EventWriter | None = None

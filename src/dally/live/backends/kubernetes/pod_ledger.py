@@ -50,6 +50,7 @@ class PodLedger:
         self._usage: dict[str, Needs] = {}
         self._bound: dict[str, tuple[str, dict[str, str], float]] = {}  # by uid: node, annotations, until when
         self._ending: dict[str, float] = {}
+        self._disowned: set[str] = set()  # pods that do not end
 
     # What the watch says.
 
@@ -60,6 +61,8 @@ class PodLedger:
     def record(self, entry: Entry) -> PodRecord:
         """What matters of a pod here."""
         pod = pod_record(entry, self._trusts)
+        if pod.uid in self._disowned:
+            pod = replace(pod, scheduler="", stated={}, gates=())
         if not self._ours(pod):
             return replace(pod, key=GangKey(pod.namespace, "pod", pod.name))
         if self._tolerated and pod.scheduler == self._scheduler:
@@ -91,6 +94,7 @@ class PodLedger:
         pod = self._pods.pop(uid, None)
         self._bound.pop(uid, None)
         self._ending.pop(uid, None)
+        self._disowned.discard(uid)
         if pod is not None:
             self._take_out(pod)
             self._touch(pod)
@@ -104,6 +108,14 @@ class PodLedger:
     def expect_end(self, pod: PodRecord) -> None:
         """The server has taken its eviction."""
         self._assume(pod, goes=True)
+
+    def disown(self, pod: PodRecord) -> None:
+        """It was told to go and does not end: from now on it only takes its GPUs, as pods of others do."""
+        with self.lock:
+            if pod.uid in self._pods:
+                self._disowned.add(pod.uid)
+                key = GangKey(pod.namespace, "pod", pod.name)
+                self._replace(replace(self._pods[pod.uid], key=key, scheduler="", stated={}, gates=()))
 
     def _assume(
         self, pod: PodRecord, bound: tuple[str, dict[str, str], float] | None = None, goes: bool = False
