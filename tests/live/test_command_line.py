@@ -25,6 +25,7 @@ from tests.live.test_slurm_records import job_of
         ("a --password=x y", "a --password y"),
         ("curl -H Authorization: Bearer abc123 --lr 1", "curl -H Authorization --lr 1"),
         ("git clone https://ann:pw@host/x", "git clone https://host/x"),
+        ("sh -c a\0b", "sh -c ab"),  # PostgreSQL takes none
         ("x" * 1000, "x" * LONGEST_COMMAND),
         ("x" * 1_000_000, "x" * LONGEST_COMMAND),  # looked at in full, it would take hours
     ],
