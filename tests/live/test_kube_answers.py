@@ -306,6 +306,8 @@ def test_binds_that_are_queued_when_the_lease_is_lost_are_dropped(
     server: Server, backend: KubernetesBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The daemon is stopped in the middle of binding, another leads, and it goes on: it sends nothing more."""
+    monkeypatch.setattr(leader, "RENEW_S", 60.0)  # nor does it lead again meanwhile, however slow the machine is
+    monkeypatch.setattr(leader, "SURE_S", 50.0)
     claim = backend.claim()
     server.objects[f"{JOBS}/x"] = job_of("x", 16)
     server.pods += [of_job("x", number, gpus=1) for number in range(16)]
@@ -320,7 +322,6 @@ def test_binds_that_are_queued_when_the_lease_is_lost_are_dropped(
         return call(method, path, *args, **options)
 
     monkeypatch.setattr(backend.api, "call", slow)
-    monkeypatch.setattr(leader, "RENEW_S", 60.0)
     backend._pool._max_workers = 1  # one after the other
     (answer,) = backend.start([StartOrder("a.job.x", {"n1": 8, "n2": 8})], backend.term)
     assert "does not lead" in answer
