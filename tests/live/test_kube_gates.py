@@ -88,7 +88,7 @@ def test_a_gated_gang_is_pinned_and_let_through(tape: list[dict[str, Any]], sche
     assert job_of_gang(gang_of(key, pods, None, lambda _: False), None, False, "").state == base.QUEUED
     with ThreadPoolExecutor(2) as pool:
         api, evictor = cast(KubeApi, server), cast(Any, None)
-        binder = Binder(api, pool, ledger, nodes, Mock(), evictor, seal, Mock(), "dally", {})
+        binder = Binder(api, pool, ledger, nodes, Mock(), evictor, seal, Mock(), "dally")
         binder.bind(Seating(pods, ["n0", "n1"], [0, 1], {"n0": 8, "n1": 8}, "rack", Fence()))
     for entry in server.pods.values():
         ledger.put(entry)

@@ -69,9 +69,9 @@ class Binder:
         seal: PlanSeal,
         journal: OrderJournal,
         scheduler: str,
-        refused: dict[GangKey, tuple[str, float]],
     ) -> None:
-        """`refused`: gangs that a rule of the server keeps from being bound, why, and for how long that counts."""
+        # Gangs that a rule of the server keeps from being bound, why, and until when that counts.
+        self.refused: dict[GangKey, tuple[str, float]] = {}
         self._api = api
         self._pool = pool
         self._ledger = ledger
@@ -81,7 +81,6 @@ class Binder:
         self._seal = seal
         self._journal = journal
         self._scheduler = scheduler
-        self._refused = refused
 
     def bind(self, seating: Seating) -> None:
         """Bind each pod to its node; if one cannot be, those that were go back, and a BackendError says why."""
@@ -175,7 +174,7 @@ class Binder:
             if refused.code != CONFLICT or not self._is_bound(pod, node):
                 problem = f"pod {pod.name}: {refused}"
                 if refused.is_final and refused.code not in (CONFLICT, MISSING):
-                    self._refused[pod.key] = problem, time.monotonic() + REFUSED_FOR_S
+                    self.refused[pod.key] = problem, time.monotonic() + REFUSED_FOR_S
                     self._ledger.touch(pod.key)
                 return problem
         except BackendError as error:

@@ -18,6 +18,7 @@ from dally.live.backends.kubernetes.pod_sentences import Sentences, condition_pa
 
 WRITES_PER_S: Final = 25.0  # so that events never get in the way of binding, nor take much of a core
 REFRESHES_PER_S: Final = 0.5  # of what says the same in other words, as the time goes on
+MOST_PLACED: Final = 200  # gangs that are noted as placed in one cycle: to write that takes longer anyway
 MOST_DUE: Final = 20_000  # writes; what is more waits for another time
 AGAIN_S: Final = 60.0  # between two events on why one gang waits
 CHANGED_S: Final = 5.0  # the same if the reason is another one
@@ -76,13 +77,17 @@ class EventWriter:
         self, waiting: Container[str], live: Container[str], pods_of: Callable[[str], list[PodRecord]]
     ) -> None:
         """Gangs that were decided to start are placed once their pods are bound, and not if they wait again."""
+        left = MOST_PLACED
         for job_id, parts in list(self._starting.items()):
             pods = [pod for pod in pods_of(job_id) if pod.needs.gpus and not pod.placeholder]
             if pods and all(pod.node for pod in pods):
                 self._note(pods, parts, first=True)
+                left -= 1
             elif job_id in live and job_id not in waiting:
                 continue
             del self._starting[job_id]
+            if not left:
+                break
 
     def _waits(
         self,

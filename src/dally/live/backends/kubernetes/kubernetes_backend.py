@@ -91,10 +91,9 @@ class KubernetesBackend(JobByJob):
         self.leader = Leader(self.api, options.lease_namespace, f"{options.scheduler_name}-scheduler")
         self._evictor = Evictor(self.api, self._pool, self.ledger, options.force)
         claims = VolumeClaims(self.api, self._pool)
-        refused: dict[GangKey, tuple[str, float]] = {}
         self._binder = Binder(
             self.api, self._pool, self.ledger, self.nodes, claims, self._evictor, self._seal,
-            OrderJournal(self.leader), options.scheduler_name, refused,
+            OrderJournal(self.leader), options.scheduler_name,
         )  # fmt: skip
         neighbours = Neighbours(self.ledger, self.nodes)
         self._room = NodeRoom(self.ledger, self.nodes, neighbours, claims)
@@ -113,8 +112,8 @@ class KubernetesBackend(JobByJob):
             self._elastic.is_suspended = self._suspended.knows
         bars = self._suspended.why_not if self._suspended is not None else lambda _: ""
         self._gangs = GangLedger(
-            self.ledger, self.nodes, neighbours, claims, owners, tenancy, self._ours, refused, bars,
-            self._elastic.sizes_of,
+            self.ledger, self.nodes, neighbours, claims, owners, tenancy, self._ours,
+            self._binder.refused, bars, self._elastic.sizes_of,
         )  # fmt: skip
         self._progress = PodProgress(self.api, self._gangs, options.logs)
         self._gang_repair = GangRepair(
