@@ -8,7 +8,7 @@ SOURCES := $(shell find src setup.py pyproject.toml constraints.txt -name '*.py'
 	-o -name '*.lua' -o -name '*.html' -o -name '*.css' -o -name '*.js')
 
 # No run without an end: a test has 5 minutes of its own (pyproject.toml), all of a target's have these.
-LIMIT := $(if $(shell command -v timeout),timeout --foreground --signal=INT --kill-after=60 18m)
+LIMIT := $(if $(shell command -v timeout),timeout --foreground --signal=INT --kill-after=60 25m)
 
 .PHONY: install demo browser test test-profile uncompiled compiled wheel lint lowest bench docs site clean
 
