@@ -125,7 +125,7 @@ def test_jobs_of_a_rack_that_goes_wait_again() -> None:
     assert figures(found)["waiting_s"] == (0.0, 500.0)
     assert [one.job_id for one in found.losers] == ["j1"]
     assert found.headline.startswith(
-        "fifo, -1 rack instead of fifo: no job waits now; the mean job takes 8.3 min longer"
+        "fifo, -1 rack instead of fifo: no job waits now; the mean job takes 8 min 20 s longer"
     )
     with pytest.raises(InputError, match="job 'j0' asks for 16 GPUs and the cluster would have 8"):
         check_sizes([("j0", 16)], changed(Change(cluster_delta="-3 machines"), now.side))
