@@ -84,7 +84,7 @@ def _rolled_back(conf: Path, text: str, script: Path, there: str | None) -> list
 def _check_plugins(conf: Path, text: str) -> None:
     for line, values, _ in settings_of(text):
         if "jobsubmitplugins" in values:
-            problem = f"is {values['jobsubmitplugins']} already: add lua to it, or take it out, by hand"
+            problem = f"is {values['jobsubmitplugins']} already: take it out first, Dally joins no other plugins"
             raise at(conf, line, "JobSubmitPlugins", problem)
 
 
